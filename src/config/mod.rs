@@ -1,0 +1,245 @@
+//! Configuration: what was written (`tree`) becomes what is run (`Config`), or a list of everything that is wrong.
+//!
+//! Nothing outside this module sees a tree, reads a file or a variable. `Config` holds no string that
+//! would have to be parsed later and no `Option` that "must be set by then".
+
+pub mod problem;
+pub(crate) mod reader;
+pub(crate) mod secret;
+pub(crate) mod tree;
+pub(crate) mod units;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode, Uri};
+use ipnet::IpNet;
+
+use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+pub use problem::{Origin, Problem};
+pub use reader::Environment;
+use reader::choices;
+pub use secret::Secret;
+pub use units::Size;
+
+/// What is run.
+#[derive(Debug)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub admin: SocketAddr,
+    pub admin_token: Option<Secret>,
+    /// Paths that go to `upstream` untouched, and where that is. `None` where nothing is passed through.
+    pub passthrough: Option<Passthrough>,
+    /// Peers whose `X-Forwarded-*` is believed. `None`: not configured, everybody's is kept.
+    pub trusted_proxies: Option<Vec<IpNet>>,
+    pub readiness: Readiness,
+    pub workers: usize,
+    pub store: StoreConfig,
+    pub limits: Limits,
+    pub log: LogConfig,
+    pub drain: Drain,
+    pub providers: Vec<Arc<Provider>>,
+}
+
+#[derive(Debug)]
+pub struct Passthrough {
+    pub upstream: Upstream,
+    pub paths: Vec<PathPattern>,
+}
+
+/// `/health` exactly, or `/app/*`: that path and everything below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathPattern {
+    Exact(String),
+    Below(String),
+}
+
+/// The consumer's address. `http` or `https`, host, port; the path counts only without `preserve_path`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream(pub Uri);
+
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    pub url: StoreUrl,
+    /// First part of every key: two services on one Redis must not see each other's events.
+    pub namespace: String,
+    /// The longest a store operation may take, its retries included.
+    pub timeout: Duration,
+    /// A CA certificate for `rediss://`, beside the public roots.
+    pub ca_file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+pub enum StoreUrl {
+    Memory,
+    File(PathBuf),
+    /// The URL as written, password included: never printed.
+    Redis(Secret),
+}
+
+/// Bounds of the listening side. Every one of them is a 4xx or 503 when it is reached, and counted.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of all bodies held at once.
+    pub buffered: Size,
+    pub connections: usize,
+    /// Header fields of a request, and their bytes with the request line.
+    pub headers: usize,
+    pub header_bytes: Size,
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    /// Concurrent HTTP/2 streams of one connection.
+    pub streams: usize,
+    /// Copies of one event that may wait for its outcome.
+    pub waiters_per_event: usize,
+    /// How much of an answer is kept in memory, to be shared with waiting copies; the rest is streamed.
+    pub answer: Size,
+}
+
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    pub format: LogFormat,
+    /// A filter in the manner of `tracing`: "info", "hookonce=debug,warn".
+    pub level: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Drain {
+    pub delay: Duration,
+    pub timeout: Duration,
+}
+
+/// One configured sender at a path, everything resolved.
+#[derive(Debug)]
+pub struct Provider {
+    pub name: String,
+    pub path: String,
+    pub methods: Vec<Method>,
+    /// Lower case, without a port. `None`: any.
+    pub host: Option<String>,
+    /// The preset it was built from, if any.
+    pub preset: Option<&'static str>,
+    pub scheme: Scheme,
+    /// One for each secret, in the order written: the position is the `slot` label.
+    pub keys: Vec<Key>,
+    /// `None`: the provider gives its events no id.
+    pub event_id: Option<IdRule>,
+    pub tenant: Option<Tenant>,
+    pub handshake: Option<Handshake>,
+    /// How long the provider keeps trying by itself. Nought: it never does. `None`: not known.
+    pub retry_window: Option<Duration>,
+    pub disables_on_failure: bool,
+    /// Statuses that mean something particular to this provider, and what.
+    pub special_statuses: BTreeMap<u16, String>,
+    pub upstream: Upstream,
+    pub preserve_path: bool,
+    pub missing_id: MissingId,
+    pub fingerprint: Fingerprint,
+    pub retention: Duration,
+    pub lease: Duration,
+    pub upstream_timeout: Duration,
+    pub answer_deadline: Option<Duration>,
+    pub connect_retry: Duration,
+    pub in_flight: InFlight,
+    pub on_duplicate: OnDuplicate,
+    pub on_conflict: OnConflict,
+    pub complete_on: Statuses,
+    /// `None`: whatever does not complete.
+    pub release_on: Option<Statuses>,
+    pub ambiguous: Ambiguous,
+    pub on_store_down: OnStoreDown,
+    pub settle: Settle,
+    pub enforce: bool,
+    pub dedupe: Dedupe,
+    pub reject_status: StatusCode,
+    pub max_body: Size,
+    pub max_concurrent: Option<usize>,
+    /// Each setting as it came out, and where it was written: what `check` prints.
+    pub settings: Vec<Setting>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub key: &'static str,
+    pub value: String,
+    pub origin: Origin,
+}
+
+/// Whose event it is, where one endpoint serves several tenants: a part of the key.
+#[derive(Clone, Debug)]
+pub enum Tenant {
+    Fixed(String),
+    At(Place),
+}
+
+/// Which part of a body tells two events with one id apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fingerprint {
+    Body,
+    /// Only these JSON pointers.
+    Include(Vec<String>),
+    /// The JSON body without these pointers.
+    Exclude(Vec<String>),
+}
+
+/// A set of statuses, written as `"2xx"` or `409`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statuses(pub Vec<StatusRange>);
+
+/// Statuses from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRange {
+    pub first: u16,
+    pub last: u16,
+}
+
+impl Statuses {
+    pub fn contains(&self, status: StatusCode) -> bool {
+        self.0.iter().any(|range| (range.first..=range.last).contains(&status.as_u16()))
+    }
+}
+
+choices!(
+    /// What `/readyz` asks for.
+    Readiness { Serving = "serving", Store = "store" }
+);
+choices!(LogFormat { Text = "text", Json = "json" });
+choices!(
+    /// How an event is delivered.
+    Mode { Sync = "sync" } pending { "queue" }
+);
+choices!(
+    /// What happens to a delivery in which no event id is found.
+    MissingId { Forward = "forward", Reject = "reject", Hash = "hash" }
+);
+choices!(
+    /// What a copy does that meets a live claim.
+    InFlight { Wait = "wait", Retry = "retry", Ack = "ack" }
+);
+choices!(
+    /// How a duplicate of a done event is answered.
+    OnDuplicate { Ok = "ok", Replay = "replay" }
+);
+choices!(
+    /// What the same id with another body is taken for.
+    OnConflict { Duplicate = "duplicate", Forward = "forward", Reject = "reject" }
+);
+choices!(
+    /// What becomes of a claim whose call ended unknown.
+    Ambiguous { Hold = "hold", Release = "release", Keep = "keep" }
+);
+choices!(
+    /// What happens to a delivery while the store cannot be asked.
+    OnStoreDown { Closed = "closed", Open = "open" } pending { "local" }
+);
+choices!(
+    /// Whether the reply waits for the completion to be stored.
+    Settle { WithReply = "with_reply", BeforeReply = "before_reply" }
+);
+choices!(
+    /// Whether duplicates are dropped, or only counted and marked.
+    Dedupe { On = "on", Observe = "observe" }
+);

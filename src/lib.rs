@@ -1,0 +1,8 @@
+//! hookonce: a drop-in reverse proxy that dedupes inbound webhooks.
+//!
+//! The rooms, in reading order: `pipeline` is the way of one delivery; `scheme` knows how providers sign and name
+//! their events; `store` remembers events; `telemetry` is what can be watched; `admin` serves it; `config` is what a
+//! file may say; `app` puts them together; `cli` is one file a command.
+
+pub mod config;
+pub mod scheme;
