@@ -58,7 +58,7 @@ pub enum PathPattern {
 }
 
 /// The consumer's address. `http` or `https`, host, port; the path counts only without `preserve_path`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Upstream(pub Uri);
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,105 @@
+//! The two bodies that leave the program: towards the consumer, and towards the sender.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use super::upstream::Used;
+
+/// A request's body towards the consumer.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A delivery: read and verified whole.
+    Whole(Full<Bytes>),
+    /// A request that is passed through.
+    Stream(Incoming),
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Stream(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+/// A reply's body: what has been read of it, then the rest as it comes.
+#[derive(Debug, Default)]
+pub struct ReplyBody {
+    ready: Bytes,
+    rest: Option<Rest>,
+}
+
+#[derive(Debug)]
+struct Rest {
+    body: Incoming,
+    used: Used,
+}
+
+impl ReplyBody {
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self { ready: bytes.into(), rest: None }
+    }
+
+    pub fn streaming(ready: Bytes, body: Incoming, used: Used) -> Self {
+        Self { ready, rest: Some(Rest { body, used }) }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        if !this.ready.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
+        }
+        let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut rest.body).poll_frame(cx));
+        if frame.is_none()
+            && let Some(rest) = this.rest.take()
+        {
+            rest.used.put_back();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ready.is_empty() && self.rest.as_ref().is_none_or(|rest| rest.body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let ready = self.ready.len() as u64;
+        let Some(rest) = &self.rest else { return SizeHint::with_exact(ready) };
+        let inner = rest.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + ready);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + ready);
+        }
+        hint
+    }
+}

@@ -1,0 +1,174 @@
+//! Which headers go on to the consumer, and which of its own come back. Pure: no I/O, no clock.
+
+use std::net::IpAddr;
+
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
+use ipnet::IpNet;
+
+use crate::store::Mark;
+
+pub const EVENT_ID: HeaderName = HeaderName::from_static("hookonce-event-id");
+pub const ATTEMPT: HeaderName = HeaderName::from_static("hookonce-attempt");
+pub const MAYBE_DUPLICATE: HeaderName = HeaderName::from_static("hookonce-maybe-duplicate");
+pub const OUTCOME: HeaderName = HeaderName::from_static("hookonce-outcome");
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// Headers of one connection, not of the message: RFC 9110, 7.6.1, and `Proxy-Connection`, which clients still send.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+];
+
+/// Who sent a request, as far as can be told.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    pub address: IpAddr,
+    /// Whether what it says of those before it is believed.
+    pub is_trusted: bool,
+}
+
+impl Peer {
+    pub fn of(address: IpAddr, trusted: Option<&[IpNet]>) -> Self {
+        let address = address.to_canonical();
+        Self { address, is_trusted: trusted.is_none_or(|nets| nets.iter().any(|net| net.contains(&address))) }
+    }
+}
+
+/// What the consumer is told of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    pub event_id: Option<&'a str>,
+    pub attempt: Option<u32>,
+    pub mark: Option<Mark>,
+}
+
+/// Makes a received request's headers those of the request to the consumer.
+pub fn towards_consumer(headers: &mut HeaderMap, host: Option<HeaderValue>, peer: Peer, told: Told<'_>) {
+    end_to_end(headers);
+    drop_own(headers);
+    // The body has been read: nobody waits for a 100.
+    headers.remove(header::EXPECT);
+    if let (Entry::Vacant(vacant), Some(host)) = (headers.entry(header::HOST), host) {
+        vacant.insert(host);
+    }
+    forwarded(headers, peer);
+    if let Some(value) = told.event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+        headers.insert(EVENT_ID, value);
+    }
+    if let Some(attempt) = told.attempt {
+        headers.insert(ATTEMPT, attempt.into());
+    }
+    if let Some(mark) = told.mark {
+        headers.insert(MAYBE_DUPLICATE, HeaderValue::from_static(mark.as_str()));
+    }
+}
+
+/// Makes the consumer's headers those of the reply to the sender.
+pub fn towards_sender(headers: &mut HeaderMap) {
+    end_to_end(headers);
+    drop_own(headers);
+}
+
+/// Removes what belongs to the connection the message came on, and the framing, which is made anew.
+fn end_to_end(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+    headers.remove(header::TRANSFER_ENCODING);
+}
+
+/// Only hookonce says `Hookonce-*`.
+fn drop_own(headers: &mut HeaderMap) {
+    let own: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with("hookonce-")).cloned().collect();
+    for name in own {
+        headers.remove(name);
+    }
+}
+
+fn forwarded(headers: &mut HeaderMap, peer: Peer) {
+    let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(", ");
+    let chain = if peer.is_trusted && !before.is_empty() { format!("{before}, {}", peer.address) } else { peer.address.to_string() };
+    if let Ok(value) = HeaderValue::try_from(chain) {
+        headers.insert(FORWARDED_FOR, value);
+    }
+    if !peer.is_trusted {
+        headers.remove(header::FORWARDED);
+        headers.remove(&FORWARDED_PROTO);
+        headers.remove(&FORWARDED_HOST);
+    }
+    if let Entry::Vacant(vacant) = headers.entry(FORWARDED_PROTO) {
+        vacant.insert(HeaderValue::from_static("http"));
+    }
+    if !headers.contains_key(&FORWARDED_HOST)
+        && let Some(host) = headers.get(header::HOST).cloned()
+    {
+        headers.insert(FORWARDED_HOST, host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&str, &str)]) -> HeaderMap {
+        let field = |(name, value): &(&str, &str)| (HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+        fields.iter().map(field).collect()
+    }
+
+    fn sent(fields: &[(&str, &str)], peer: Peer) -> HeaderMap {
+        let mut headers = map(fields);
+        let told = Told { event_id: Some("evt_1"), attempt: Some(2), mark: Some(Mark::Unknown) };
+        towards_consumer(&mut headers, None, peer, told);
+        headers
+    }
+
+    fn peer(is_trusted: bool) -> Peer {
+        Peer { address: IpAddr::from([192, 0, 2, 7]), is_trusted }
+    }
+
+    #[test]
+    fn headers_of_the_connection_stay_behind_and_the_rest_goes_on() {
+        let headers = sent(
+            &[("host", "a"), ("connection", "close, X-Gone"), ("x-gone", "1"), ("te", "trailers"), ("x-kept", "1"), ("x-kept", "2")],
+            peer(true),
+        );
+        assert!(!headers.contains_key("x-gone") && !headers.contains_key("te") && !headers.contains_key("connection"));
+        assert_eq!(headers.get_all("x-kept").iter().count(), 2);
+    }
+
+    #[test]
+    fn nobody_else_speaks_for_hookonce() {
+        let headers = sent(&[("hookonce-event-id", "forged"), ("hookonce-anything", "x")], peer(true));
+        assert_eq!(headers[EVENT_ID], "evt_1");
+        assert_eq!(headers[ATTEMPT], "2");
+        assert_eq!(headers[MAYBE_DUPLICATE], "unknown");
+        assert!(!headers.contains_key("hookonce-anything"));
+    }
+
+    #[test]
+    fn forwarded_is_appended_to_for_a_trusted_peer_and_replaced_for_another() {
+        let fields = [("host", "a"), ("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "h")];
+        let kept = sent(&fields, peer(true));
+        assert_eq!(kept[FORWARDED_FOR], "198.51.100.1, 192.0.2.7");
+        assert_eq!((&kept[FORWARDED_PROTO], &kept[FORWARDED_HOST]), (&HeaderValue::from_static("https"), &HeaderValue::from_static("h")));
+        let replaced = sent(&fields, peer(false));
+        assert_eq!(replaced[FORWARDED_FOR], "192.0.2.7");
+        assert_eq!((&replaced[FORWARDED_PROTO], &replaced[FORWARDED_HOST]), (&HeaderValue::from_static("http"), &HeaderValue::from_static("a")));
+    }
+}

@@ -1,0 +1,193 @@
+//! Every way a delivery ends without the consumer's answer: its status, its code, whose fault it is.
+//!
+//! A 4xx is for what is certainly the sender's fault. What may be ours is a 503, the one status that nearly every
+//! provider answers with another delivery.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::scheme::Disproof;
+use crate::telemetry::{Limit, Outcome};
+
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// No provider and no passthrough at this path.
+    NotFound,
+    MethodNotAllowed { allow: Arc<str> },
+    /// The body is larger than the provider's limit.
+    TooLarge,
+    /// The body did not come in time.
+    TooSlow,
+    /// The body broke off.
+    BrokenBody,
+    /// The request as a whole makes no sense here.
+    BadRequest(&'static str),
+    Unverified { reason: Disproof, status: StatusCode },
+    /// No event id, where one is required.
+    MissingId,
+    /// The event id is there twice, or is not an id.
+    BadId(&'static str),
+    /// Same id, other body, where that is refused.
+    Conflict,
+    /// Another copy is under way and its outcome was not seen in time.
+    InFlight { retry_after: Duration },
+    /// The consumer is still at work on this very delivery.
+    Deadline,
+    /// A bound of this process.
+    Limited(Limit),
+    StoreDown(Arc<str>),
+    /// The consumer got nothing.
+    Unreachable(Arc<str>),
+    /// The consumer got the delivery and did not answer.
+    Ambiguous(Arc<str>),
+    /// Another process saw the consumer answer this.
+    FailedElsewhere { status: StatusCode },
+    /// The lease ran out before anything was sent.
+    LeaseLost,
+    Stopping,
+    /// A task of ours panicked.
+    Panicked,
+}
+
+/// Who must act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Sender,
+    Upstream,
+    Us,
+}
+
+/// How long a provider should wait before it tries again, where nothing better is known.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+impl Refusal {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::BrokenBody | Self::BadRequest(_) | Self::MissingId | Self::BadId(_) => StatusCode::BAD_REQUEST,
+            Self::Unverified { status, .. } | Self::FailedElsewhere { status } => *status,
+            Self::Conflict => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
+            Self::Ambiguous(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::InFlight { .. }
+            | Self::Deadline
+            | Self::Limited(_)
+            | Self::StoreDown(_)
+            | Self::LeaseLost
+            | Self::Stopping
+            | Self::Panicked => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// A word for programs, in the JSON of the reply.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::TooLarge => "body_too_large",
+            Self::TooSlow => "body_too_slow",
+            Self::BrokenBody => "body_broken",
+            Self::BadRequest(_) => "bad_request",
+            Self::Unverified { reason, .. } => reason.code(),
+            Self::MissingId => "missing_event_id",
+            Self::BadId(_) => "bad_event_id",
+            Self::Conflict => "conflict",
+            Self::InFlight { .. } | Self::Deadline => "in_flight",
+            Self::Limited(_) => "limited",
+            Self::StoreDown(_) => "store_down",
+            Self::Unreachable(_) => "upstream_unreachable",
+            Self::Ambiguous(_) => "upstream_unknown",
+            Self::FailedElsewhere { .. } => "failed",
+            Self::LeaseLost => "lease_lost",
+            Self::Stopping => "stopping",
+            Self::Panicked => "internal",
+        }
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NotFound
+            | Self::MethodNotAllowed { .. }
+            | Self::BrokenBody
+            | Self::BadRequest(_)
+            | Self::Unverified { .. }
+            | Self::BadId(_) => Outcome::Rejected,
+            Self::MissingId => Outcome::NoId,
+            Self::TooLarge | Self::TooSlow | Self::Limited(_) => Outcome::Limited,
+            Self::Conflict => Outcome::Conflict,
+            Self::InFlight { .. } | Self::Deadline => Outcome::InFlight,
+            Self::StoreDown(_) => Outcome::StoreDown,
+            Self::Ambiguous(_) => Outcome::Ambiguous,
+            Self::Unreachable(_) | Self::FailedElsewhere { .. } | Self::LeaseLost | Self::Stopping | Self::Panicked => Outcome::Failed,
+        }
+    }
+
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::NotFound
+            | Self::MethodNotAllowed { .. }
+            | Self::TooLarge
+            | Self::TooSlow
+            | Self::BrokenBody
+            | Self::BadRequest(_)
+            | Self::Unverified { .. }
+            | Self::MissingId
+            | Self::BadId(_)
+            | Self::Conflict => Fault::Sender,
+            Self::Unreachable(_) | Self::Ambiguous(_) | Self::FailedElsewhere { .. } | Self::Deadline => Fault::Upstream,
+            Self::InFlight { .. } | Self::Limited(_) | Self::StoreDown(_) | Self::LeaseLost | Self::Stopping | Self::Panicked => Fault::Us,
+        }
+    }
+
+    /// When the provider may try again; `None` where trying again would not help.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::InFlight { retry_after } => Some(*retry_after),
+            _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER),
+            _ => None,
+        }
+    }
+
+    /// The bound that was reached, if that is what it was.
+    pub fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Limited(limit) => Some(*limit),
+            Self::TooLarge => Some(Limit::Body),
+            Self::TooSlow => Some(Limit::BodyTime),
+            _ => None,
+        }
+    }
+
+    /// The reason in words, for the log line and the reply. It repeats nothing that a sender wrote.
+    pub fn reason(&self) -> Cow<'static, str> {
+        match self {
+            Self::NotFound => "no provider is configured at this path".into(),
+            Self::MethodNotAllowed { allow } => format!("this path takes {allow}").into(),
+            Self::TooLarge => "the body is larger than this provider's limit".into(),
+            Self::TooSlow => "the body did not arrive in time".into(),
+            Self::BrokenBody => "the body broke off".into(),
+            Self::BadRequest(why) | Self::BadId(why) => (*why).into(),
+            Self::Unverified { reason, .. } => reason.explain().into(),
+            Self::MissingId => "there is no event id where this provider puts it".into(),
+            Self::Conflict => "this event id was used with another body".into(),
+            Self::InFlight { .. } => "another copy of this event is under way; try again later".into(),
+            Self::Deadline => "the consumer is still at work on this delivery; its outcome will be remembered".into(),
+            Self::Limited(limit) => format!("a limit is reached: {}", limit.as_str()).into(),
+            Self::StoreDown(why) => format!("the store cannot be asked ({why}); nothing was forwarded").into(),
+            Self::Unreachable(why) => format!("released: {why}; the next copy will be forwarded").into(),
+            Self::Ambiguous(why) => format!("unknown: {why}; after the lease the next copy will be forwarded, marked").into(),
+            Self::FailedElsewhere { status } => {
+                format!("another instance was at work on it and the consumer answered {}", status.as_u16()).into()
+            }
+            Self::LeaseLost => "the lease ran out before anything was sent; the next copy will be forwarded".into(),
+            Self::Stopping => "released: stopping before anything was sent; the next copy will be forwarded".into(),
+            Self::Panicked => "an internal error; nothing is known of the attempt".into(),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The way to the consumer: pooled HTTP/1.1 connections, one pool a runtime.
+//!
+//! What was never written may be sent again, on a fresh connection; what was written never is. Every error says
+//! which of the two it was, because that is what decides over a claim. This is why the connections are pooled here
+//! and not by a client that connects and sends in one step: the lease must be looked at between the two.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::{Instant, sleep, timeout_at};
+use tower_service::Service;
+
+use super::body::Outgoing;
+use crate::config::Upstream;
+
+/// Consumers close idle connections after 2 to 5 seconds. Ours are gone before, so that none is closed under a request.
+const IDLE: Duration = Duration::from_millis(1500);
+/// Idle connections kept for one consumer.
+const IDLE_MAX: usize = 256;
+/// One attempt to connect: a consumer is near.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Between two attempts to connect, doubled each time.
+const BACKOFF: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// Connections to consumers, for one runtime.
+#[derive(Debug)]
+pub struct Upstreams {
+    connector: HttpsConnector<HttpConnector>,
+    // A std mutex: held to take or put one connection, never across an await.
+    idle: Mutex<HashMap<Upstream, Vec<Idle>>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: SendRequest<Outgoing>,
+    since: Instant,
+}
+
+/// A connection that has taken a request. It goes back to its pool once the answer has been read whole.
+#[derive(Debug)]
+pub struct Used {
+    pool: Arc<Upstreams>,
+    upstream: Upstream,
+    sender: SendRequest<Outgoing>,
+}
+
+impl Used {
+    /// The answer has been read to its end. Dropped without this, the connection is closed.
+    pub fn put_back(self) {
+        let Self { pool, upstream, sender } = self;
+        if sender.is_closed() {
+            return;
+        }
+        let mut idle = pool.idle();
+        let pool = idle.entry(upstream).or_default();
+        if pool.len() < IDLE_MAX {
+            pool.push(Idle { sender, since: Instant::now() });
+        }
+    }
+}
+
+/// When a call is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Connecting is tried again for this long: nothing was sent.
+    pub connect: Duration,
+    /// The call as a whole.
+    pub deadline: Instant,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub enum ForwardError {
+    /// Nothing was written to the consumer.
+    NotSent(NotSent),
+    /// The request went out, at least in part: what became of it cannot be known.
+    Unknown(Unknown),
+}
+
+#[derive(Clone, Debug)]
+pub enum NotSent {
+    /// No connection: refused, no such name, TLS.
+    Connect(Arc<str>),
+    /// The claim's lease ran out first.
+    LeaseLost,
+    /// The program is stopping.
+    Stopping,
+}
+
+#[derive(Clone, Debug)]
+pub enum Unknown {
+    Timeout,
+    Broken(Arc<str>),
+}
+
+impl fmt::Display for ForwardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(NotSent::Connect(why)) => write!(f, "could not connect: {why}"),
+            Self::NotSent(NotSent::LeaseLost) => write!(f, "the lease ran out before anything was sent"),
+            Self::NotSent(NotSent::Stopping) => write!(f, "stopping before anything was sent"),
+            Self::Unknown(Unknown::Timeout) => write!(f, "no answer in time"),
+            Self::Unknown(Unknown::Broken(why)) => write!(f, "the connection broke: {why}"),
+        }
+    }
+}
+
+impl Upstreams {
+    pub fn new() -> Result<Self, rustls::Error> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self { connector: HttpsConnector::from((http, tls)), idle: Mutex::default() })
+    }
+
+    /// Sends a request once. `may_send` is asked right before the first byte goes out.
+    pub async fn send(
+        self: &Arc<Self>,
+        upstream: &Upstream,
+        mut request: Request<Outgoing>,
+        patience: Patience,
+        may_send: impl Fn() -> Result<(), NotSent>,
+    ) -> Result<(Response<Incoming>, Used), ForwardError> {
+        loop {
+            let mut sender = self.ready_sender(upstream, patience).await?;
+            may_send().map_err(ForwardError::NotSent)?;
+            match timeout_at(patience.deadline, sender.try_send_request(request)).await {
+                Ok(Ok(response)) => return Ok((response, Used { pool: Arc::clone(self), upstream: upstream.clone(), sender })),
+                Ok(Err(mut refused)) => match refused.take_message() {
+                    // The connection had been closed: the request is still ours, whole.
+                    Some(unsent) => request = unsent,
+                    None => return Err(ForwardError::Unknown(Unknown::Broken(chain(refused.error())))),
+                },
+                Err(_) => return Err(ForwardError::Unknown(Unknown::Timeout)),
+            }
+        }
+    }
+
+    /// Closes connections that have been idle too long. Runs until dropped.
+    pub async fn reap(&self) -> ! {
+        loop {
+            sleep(IDLE / 3).await;
+            let now = Instant::now();
+            for pool in self.idle().values_mut() {
+                pool.retain(|idle| now - idle.since < IDLE && !idle.sender.is_closed());
+            }
+        }
+    }
+
+    /// Whether the consumer can be reached now: for `check`.
+    pub async fn probe(&self, upstream: &Upstream) -> Result<(), Arc<str>> {
+        self.connect(upstream).await.map(drop)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<Upstream, Vec<Idle>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The idle connection used last, or a fresh one.
+    async fn ready_sender(&self, upstream: &Upstream, patience: Patience) -> Result<SendRequest<Outgoing>, ForwardError> {
+        while let Some(mut sender) = self.take_idle(upstream) {
+            // A connection is ready as soon as it has seen the end of the answer before; a closed one says so.
+            if sender.ready().await.is_ok() {
+                return Ok(sender);
+            }
+        }
+        self.connect_again_and_again(upstream, patience).await
+    }
+
+    fn take_idle(&self, upstream: &Upstream) -> Option<SendRequest<Outgoing>> {
+        let mut idle = self.idle();
+        let pool = idle.get_mut(upstream)?;
+        let newest = pool.pop()?;
+        if newest.since.elapsed() < IDLE {
+            return Some(newest.sender);
+        }
+        // All others are older.
+        pool.clear();
+        None
+    }
+
+    async fn connect_again_and_again(&self, upstream: &Upstream, patience: Patience) -> Result<SendRequest<Outgoing>, ForwardError> {
+        let give_up = (Instant::now() + patience.connect).min(patience.deadline);
+        let mut pause = BACKOFF;
+        loop {
+            let error = match timeout_at(patience.deadline, self.connect(upstream)).await {
+                Ok(Ok(sender)) => return Ok(sender),
+                Ok(Err(error)) => error,
+                Err(_) => "no connection in time".into(),
+            };
+            if Instant::now() + pause >= give_up {
+                return Err(ForwardError::NotSent(NotSent::Connect(error)));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    async fn connect(&self, upstream: &Upstream) -> Result<SendRequest<Outgoing>, Arc<str>> {
+        let mut connector = self.connector.clone();
+        let io = connector.call(upstream.0.clone()).await.map_err(|error| chain(&*error))?;
+        let (mut sender, connection) = http1::handshake(io).await.map_err(|error| chain(&error))?;
+        // The connection ends when its sender is dropped, or with an error that the request's own future tells.
+        tokio::spawn(async move {
+            let _ = connection.await;
+        });
+        sender.ready().await.map_err(|error| chain(&error))?;
+        Ok(sender)
+    }
+}
+
+/// An error with its causes: hyper's own text is only the outermost.
+fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text.into()
+}
+
+/// The request's target as the consumer sees it: the path as it was sent, or the upstream's own, and the query.
+pub fn target(upstream: &Upstream, received: &Uri, preserve_path: bool) -> Option<Uri> {
+    if preserve_path {
+        return received.path_and_query().cloned().map(Uri::from);
+    }
+    let path = upstream.0.path();
+    match received.query() {
+        Some(query) => format!("{path}?{query}").parse().ok(),
+        None => path.parse().ok(),
+    }
+}

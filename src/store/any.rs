@@ -1,0 +1,101 @@
+//! The stores there are, behind one type: a new one fails to compile in exactly this file.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Store;
+use super::cells::{Cells, Change, Held, StoreError, StoreErrorKind, Swapped};
+use super::file::FileCells;
+use super::memory::MemoryCells;
+use super::redis::{About, RedisCells, RedisServer};
+use crate::config::{StoreConfig, StoreUrl};
+
+#[derive(Clone, Debug)]
+pub enum AnyCells {
+    Memory(MemoryCells),
+    File(FileCells),
+    Redis(RedisCells),
+}
+
+/// The store as the process has it: opened once, connected to by each runtime.
+#[derive(Debug)]
+pub enum StoreSource {
+    Memory(MemoryCells),
+    File(FileCells),
+    Redis(RedisServer),
+}
+
+impl StoreSource {
+    /// Opens what is local; a server is not asked for anything yet, so that one that is down does not stop the program.
+    pub fn open(config: &StoreConfig) -> Result<Self, StoreError> {
+        Ok(match &config.url {
+            StoreUrl::Memory => Self::Memory(MemoryCells::default()),
+            StoreUrl::File(path) => Self::File(FileCells::open(path)?),
+            StoreUrl::Redis(url) => {
+                let read = |path| std::fs::read(path).map_err(|error| StoreError::new(StoreErrorKind::Local, error));
+                let ca = config.ca_file.as_ref().map(read).transpose()?;
+                Self::Redis(RedisServer::new(url, ca, config.timeout)?)
+            }
+        })
+    }
+
+    /// The store for the current runtime.
+    pub fn connect(&self) -> Result<Store, StoreError> {
+        Ok(Store::new(match self {
+            Self::Memory(cells) => AnyCells::Memory(cells.clone()),
+            Self::File(cells) => AnyCells::File(cells.clone()),
+            Self::Redis(server) => AnyCells::Redis(server.connect()?),
+        }))
+    }
+}
+
+impl Store<AnyCells> {
+    /// What a server says of itself; `None` where there is no server.
+    pub async fn about(&self) -> Result<Option<About>, StoreError> {
+        match self.cells() {
+            AnyCells::Redis(cells) => cells.about().await.map(Some),
+            AnyCells::Memory(_) | AnyCells::File(_) => Ok(None),
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $cells:ident => $call:expr) => {
+        match $self {
+            AnyCells::Memory($cells) => $call.await,
+            AnyCells::File($cells) => $call.await,
+            AnyCells::Redis($cells) => $call.await,
+        }
+    };
+}
+
+impl Cells for AnyCells {
+    async fn put_new(&self, key: &str, value: Bytes, life: Duration) -> Result<Option<Bytes>, StoreError> {
+        each!(self, cells => cells.put_new(key, value, life))
+    }
+
+    async fn put(&self, key: &str, value: Bytes, life: Duration) -> Result<Option<Bytes>, StoreError> {
+        each!(self, cells => cells.put(key, value, life))
+    }
+
+    async fn swap(&self, key: &str, change: Change) -> Result<Swapped, StoreError> {
+        each!(self, cells => cells.swap(key, change))
+    }
+
+    async fn touch(&self, key: &str, value: Bytes, life: Duration) -> Result<bool, StoreError> {
+        each!(self, cells => cells.touch(key, value, life))
+    }
+
+    async fn read(&self, key: &str) -> Result<Option<Held>, StoreError> {
+        each!(self, cells => cells.read(key))
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Held)>, StoreError> {
+        each!(self, cells => cells.scan(prefix, limit))
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        each!(self, cells => cells.ping())
+    }
+}

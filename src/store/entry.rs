@@ -1,0 +1,297 @@
+//! What is stored for one event: claimed, failed or done, in a versioned text form.
+//!
+//! The first character is the version, the second the state; fields follow, separated by `|`. A value that does not
+//! parse is never taken for free or for done: it is an error of the store.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use crate::pipeline::identify::BodyDigest;
+
+/// Why a forward may be a second one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mark {
+    /// An earlier attempt ended without a word: timeout, reset, crash.
+    Unknown,
+    /// Same id, other body.
+    Conflict,
+    /// The delivery carries no event id.
+    NoId,
+    /// Deduplication only observes.
+    Observe,
+    /// An operator asked for the event to go through again.
+    Forgotten,
+    /// The store could not be asked.
+    StoreDown,
+}
+
+impl Mark {
+    pub const ALL: &'static [Self] =
+        &[Self::Unknown, Self::Conflict, Self::NoId, Self::Observe, Self::Forgotten, Self::StoreDown];
+
+    /// The word in the header, the metric label and the stored entry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Conflict => "conflict",
+            Self::NoId => "no-id",
+            Self::Observe => "observe",
+            Self::Forgotten => "forgotten",
+            Self::StoreDown => "store-down",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|mark| mark.as_str() == word)
+    }
+}
+
+/// Tells one claim from a later one on the same event: 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token([u8; 16]);
+
+impl Token {
+    /// The error is the kernel's: it has no random numbers to give.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
+    }
+}
+
+/// An attempt under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    pub token: Token,
+    pub lease: Duration,
+    pub retention: Duration,
+    pub attempt: u32,
+    pub doubt: Option<Mark>,
+    pub body: BodyDigest,
+    pub at: SystemTime,
+}
+
+/// An attempt that ended in an explicit failure, or an event that an operator forgot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub attempt: u32,
+    pub doubt: Option<Mark>,
+    /// The consumer's status, if there was one.
+    pub status: Option<u16>,
+    pub body: BodyDigest,
+    pub at: SystemTime,
+}
+
+/// The consumer accepted the event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub status: u16,
+    pub body: BodyDigest,
+    pub attempt: u32,
+    pub at: SystemTime,
+    /// The consumer's reply, where duplicates are to be given it.
+    pub reply: Option<StoredReply>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredReply {
+    pub content_type: Option<String>,
+    pub body: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Claimed(Claimed),
+    Failed(Failed),
+    Done(Done),
+}
+
+impl Entry {
+    pub fn body(&self) -> BodyDigest {
+        match self {
+            Self::Claimed(claimed) => claimed.body,
+            Self::Failed(failed) => failed.body,
+            Self::Done(done) => done.body,
+        }
+    }
+
+    pub fn encode(&self) -> Bytes {
+        match self {
+            Self::Claimed(claimed) => claimed.encode(),
+            Self::Failed(failed) => failed.encode(),
+            Self::Done(done) => done.encode(),
+        }
+    }
+
+    /// Reads a stored value; `None` where it is not one of ours.
+    pub fn decode(value: &Bytes) -> Option<Self> {
+        let head_end = value.iter().position(|byte| *byte == b'\n').unwrap_or(value.len());
+        let head = std::str::from_utf8(&value[..head_end]).ok()?;
+        let mut fields = head.split('|');
+        let entry = match fields.next()? {
+            "1c" => Self::Claimed(Claimed {
+                token: Token::parse(fields.next()?)?,
+                lease: Duration::from_millis(fields.next()?.parse().ok()?),
+                retention: Duration::from_secs(fields.next()?.parse().ok()?),
+                attempt: fields.next()?.parse().ok()?,
+                doubt: doubt(fields.next()?)?,
+                body: BodyDigest::parse(fields.next()?)?,
+                at: time(fields.next()?)?,
+            }),
+            "1f" => Self::Failed(Failed {
+                attempt: fields.next()?.parse().ok()?,
+                doubt: doubt(fields.next()?)?,
+                status: optional(fields.next()?, |text| text.parse().ok())?,
+                body: BodyDigest::parse(fields.next()?)?,
+                at: time(fields.next()?)?,
+            }),
+            "1d" => Self::Done(Done {
+                status: fields.next()?.parse().ok()?,
+                attempt: fields.next()?.parse().ok()?,
+                body: BodyDigest::parse(fields.next()?)?,
+                at: time(fields.next()?)?,
+                reply: if head_end == value.len() { None } else { Some(StoredReply::decode(&value.slice(head_end + 1..))?) },
+            }),
+            _ => return None,
+        };
+        fields.next().is_none().then_some(entry)
+    }
+}
+
+impl Claimed {
+    pub fn encode(&self) -> Bytes {
+        let mut text = String::with_capacity(112);
+        text.push_str("1c|");
+        data_encoding::BASE64URL_NOPAD.encode_append(&self.token.0, &mut text);
+        let Self { lease, retention, attempt, doubt, body, at, .. } = self;
+        let (lease, retention) = (lease.as_millis(), retention.as_secs());
+        // Writing to a String cannot fail.
+        let _ = write!(text, "|{lease}|{retention}|{attempt}|{}|{body}|{}", word(*doubt), millis(*at));
+        text.into()
+    }
+}
+
+impl Failed {
+    fn encode(&self) -> Bytes {
+        let status = self.status.map(|status| status.to_string()).unwrap_or_default();
+        format!("1f|{}|{}|{status}|{}|{}", self.attempt, word(self.doubt), self.body, millis(self.at)).into()
+    }
+}
+
+impl Done {
+    fn encode(&self) -> Bytes {
+        let mut text = String::with_capacity(64);
+        let _ = write!(text, "1d|{}|{}|{}|{}", self.status, self.attempt, self.body, millis(self.at));
+        let mut bytes = text.into_bytes();
+        if let Some(reply) = &self.reply {
+            bytes.push(b'\n');
+            bytes.extend_from_slice(reply.content_type.as_deref().unwrap_or_default().as_bytes());
+            bytes.push(b'\n');
+            bytes.extend_from_slice(&reply.body);
+        }
+        bytes.into()
+    }
+}
+
+impl StoredReply {
+    fn decode(value: &Bytes) -> Option<Self> {
+        let end = value.iter().position(|byte| *byte == b'\n')?;
+        let content_type = std::str::from_utf8(&value[..end]).ok()?;
+        let content_type = (!content_type.is_empty()).then(|| content_type.to_owned());
+        Some(Self { content_type, body: value.slice(end + 1..) })
+    }
+}
+
+fn word(doubt: Option<Mark>) -> &'static str {
+    doubt.map_or("", Mark::as_str)
+}
+
+fn doubt(text: &str) -> Option<Option<Mark>> {
+    optional(text, Mark::parse)
+}
+
+/// An empty field is `None`; anything else must parse.
+fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    if text.is_empty() { Some(None) } else { parse(text).map(Some) }
+}
+
+fn since_epoch(at: SystemTime) -> Duration {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn millis(at: SystemTime) -> u128 {
+    since_epoch(at).as_millis()
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
+}
+
+/// The wall clock, for the times an operator reads in an entry. Nothing is decided by it.
+#[expect(clippy::disallowed_methods, reason = "stored for people to read; leases and retention use the store's own clock")]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at() -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(1_794_787_700_123)
+    }
+
+    fn entries() -> Vec<Entry> {
+        let body = BodyDigest::of(b"{}");
+        let claimed = Claimed {
+            token: Token([7; 16]),
+            lease: Duration::from_secs(15),
+            retention: Duration::from_secs(259_200),
+            attempt: 3,
+            doubt: Some(Mark::Unknown),
+            body,
+            at: at(),
+        };
+        let failed = Failed { attempt: 2, doubt: None, status: Some(503), body, at: at() };
+        let done = Done { status: 204, body, attempt: 1, at: at(), reply: None };
+        let reply = |content_type: Option<&str>, body: &'static [u8]| {
+            Some(StoredReply { content_type: content_type.map(str::to_owned), body: Bytes::from_static(body) })
+        };
+        vec![
+            Entry::Claimed(Claimed { doubt: None, ..claimed.clone() }),
+            Entry::Claimed(claimed),
+            Entry::Failed(Failed { status: None, doubt: Some(Mark::Forgotten), ..failed.clone() }),
+            Entry::Failed(failed),
+            Entry::Done(Done { reply: reply(Some("text/xml"), b"<a>\n|\n\xff</a>"), ..done.clone() }),
+            Entry::Done(Done { reply: reply(None, b""), ..done.clone() }),
+            Entry::Done(done),
+        ]
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for entry in entries() {
+            assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+        }
+    }
+
+    #[test]
+    fn a_foreign_value_is_never_an_entry() {
+        for value in ["", "1", "1c", "x", "2d|200|1||1", "1d|200|1|zz|1", "C|token"] {
+            assert_eq!(Entry::decode(&Bytes::from(value)), None, "{value}");
+        }
+        for entry in entries() {
+            let mut longer = entry.encode().to_vec();
+            let head = longer.iter().position(|byte| *byte == b'\n').unwrap_or(longer.len());
+            longer.splice(head..head, *b"|extra");
+            assert_eq!(Entry::decode(&longer.into()), None);
+        }
+    }
+}

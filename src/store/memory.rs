@@ -1,0 +1,108 @@
+//! Cells in this process's memory: for tests, and for trying out. They are forgotten when it ends.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::cells::{Cells, Change, Held, StoreError, Swapped};
+
+/// Below this many cells nothing is swept: a look at each would cost more than it frees.
+const SWEEP_AT_LEAST: usize = 1024;
+
+#[derive(Clone, Debug, Default)]
+pub struct MemoryCells {
+    // A std mutex: held for a look-up, never across an await.
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    cells: HashMap<String, Cell>,
+    /// The number of cells at which the dead are swept out next.
+    sweep_at: usize,
+}
+
+#[derive(Debug)]
+struct Cell {
+    value: Bytes,
+    dies: Instant,
+}
+
+impl MemoryCells {
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // A panic elsewhere leaves a whole map behind: each operation is one insert or one look-up.
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    fn get(&self, key: &str, now: Instant) -> Option<&Cell> {
+        self.cells.get(key).filter(|cell| cell.dies > now)
+    }
+
+    fn put(&mut self, key: &str, value: Bytes, life: Duration, now: Instant) {
+        self.cells.insert(key.to_owned(), Cell { value, dies: now + life });
+        if self.cells.len() >= self.sweep_at.max(SWEEP_AT_LEAST) {
+            self.cells.retain(|_, cell| cell.dies > now);
+            self.sweep_at = self.cells.len() * 2;
+        }
+    }
+}
+
+impl Cells for MemoryCells {
+    async fn put_new(&self, key: &str, value: Bytes, life: Duration) -> Result<Option<Bytes>, StoreError> {
+        let (mut shelf, now) = (self.shelf(), Instant::now());
+        if let Some(cell) = shelf.get(key, now) {
+            return Ok((cell.value != value).then(|| cell.value.clone()));
+        }
+        shelf.put(key, value, life, now);
+        Ok(None)
+    }
+
+    async fn put(&self, key: &str, value: Bytes, life: Duration) -> Result<Option<Bytes>, StoreError> {
+        let (mut shelf, now) = (self.shelf(), Instant::now());
+        let before = shelf.get(key, now).map(|cell| cell.value.clone());
+        shelf.put(key, value, life, now);
+        Ok(before)
+    }
+
+    async fn swap(&self, key: &str, change: Change) -> Result<Swapped, StoreError> {
+        let (mut shelf, now) = (self.shelf(), Instant::now());
+        let held = shelf.get(key, now).map(|cell| Held { value: cell.value.clone(), left: cell.dies - now });
+        let verdict = change.judge(held);
+        if verdict == Swapped::Written {
+            shelf.put(key, change.to, change.life, now);
+        }
+        Ok(verdict)
+    }
+
+    async fn touch(&self, key: &str, value: Bytes, life: Duration) -> Result<bool, StoreError> {
+        let (mut shelf, now) = (self.shelf(), Instant::now());
+        let own = shelf.get(key, now).is_some_and(|cell| cell.value == value);
+        if own {
+            shelf.put(key, value, life, now);
+        }
+        Ok(own)
+    }
+
+    async fn read(&self, key: &str) -> Result<Option<Held>, StoreError> {
+        let (shelf, now) = (self.shelf(), Instant::now());
+        Ok(shelf.get(key, now).map(|cell| Held { value: cell.value.clone(), left: cell.dies - now }))
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Held)>, StoreError> {
+        let (shelf, now) = (self.shelf(), Instant::now());
+        let found = shelf.cells.iter().filter(|(key, cell)| key.starts_with(prefix) && cell.dies > now);
+        Ok(found
+            .take(limit)
+            .map(|(key, cell)| (key.clone(), Held { value: cell.value.clone(), left: cell.dies - now }))
+            .collect())
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! What remembers events. One contract over any kind of cells, written once:
+//!
+//! ```text
+//!   absent --claim--> claimed --complete (the consumer accepted)--> done          a late success always wins
+//!                     |   ^ |
+//!               fail  |   | +-- nobody settles: the lease runs out,
+//!                     v   |     and the next claim takes over in doubt ("unknown")
+//!                   failed+---- the next claim takes over; in doubt only if it was before
+//! ```
+//!
+//! - Of any number of concurrent claims on one key, at most one is `Claimed` until its lease is over.
+//! - `complete` is a fact and needs no token. `fail` and `renew` act only while the claim is still the caller's.
+//! - Doubt, once set, goes from claimed to failed to claimed until the event is done.
+//! - A claim lives for the retention; its lease is counted from its age, by the store's clock and by the values
+//!   stored with it, never by the caller's configuration.
+
+pub mod any;
+pub mod cells;
+pub mod entry;
+pub mod file;
+pub mod memory;
+pub mod redis;
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::pipeline::identify::{BodyDigest, EventKey};
+pub use any::{AnyCells, StoreSource};
+use cells::{AtAge, Cells, Change, Held, Swapped};
+pub use cells::{StoreError, StoreErrorKind};
+pub use entry::{Claimed, Done, Entry, Failed, Mark, StoredReply, Token};
+
+/// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
+const TURNS: usize = 8;
+
+/// What a claim is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub lease: Duration,
+    /// Whole seconds.
+    pub retention: Duration,
+    pub body: BodyDigest,
+    /// Whether another body under the same key is another event.
+    pub body_matters: bool,
+}
+
+/// The right to forward one event now.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub key: EventKey,
+    held: Claimed,
+    /// The entry as stored, to compare with.
+    stored: Bytes,
+    /// When the claim was asked for: its lease cannot have begun earlier.
+    since: Instant,
+}
+
+impl Claim {
+    pub fn attempt(&self) -> u32 {
+        self.held.attempt
+    }
+
+    /// Why this attempt may be a second one.
+    pub fn doubt(&self) -> Option<Mark> {
+        self.held.doubt
+    }
+
+    pub fn lease(&self) -> Duration {
+        self.held.lease
+    }
+
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+}
+
+/// What is known of earlier attempts at a claimed event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    None,
+    /// All of them failed for certain.
+    Failed,
+    /// One of them may have taken effect.
+    Unknown,
+}
+
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    Claimed {
+        claim: Claim,
+        earlier: Earlier,
+    },
+    Done(Done),
+    InFlight {
+        lease_left: Duration,
+    },
+    /// The key belongs to another body; `entry` is what it holds.
+    Conflict(Entry),
+}
+
+/// What a completion found in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed {
+    /// The claim it settles.
+    Own,
+    /// Another claim: the lease had run out, and somebody else may be forwarding.
+    Overrun,
+    /// A completion by somebody else: the event took effect twice.
+    Again,
+    /// Nothing: the store has lost the claim.
+    Lost,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    Released,
+    /// The claim was no longer ours; nothing was changed.
+    LeaseLost,
+    /// Somebody else has completed the event meanwhile.
+    Done(Done),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    Forgotten,
+    Absent,
+    /// A claim is live: its consumer is at work.
+    InFlight {
+        lease_left: Duration,
+    },
+}
+
+/// An event as the store has it, for people.
+#[derive(Clone, Debug)]
+pub struct Remembered {
+    pub key: String,
+    pub entry: Entry,
+    /// How long it will be remembered.
+    pub left: Duration,
+    /// For a claim: how much of its lease is left; nought once it may be taken over.
+    pub lease_left: Option<Duration>,
+}
+
+/// The contract, on any cells.
+#[derive(Clone, Debug)]
+pub struct Store<C = AnyCells> {
+    cells: C,
+}
+
+impl<C: Cells> Store<C> {
+    pub fn new(cells: C) -> Self {
+        Self { cells }
+    }
+
+    pub fn cells(&self) -> &C {
+        &self.cells
+    }
+
+    /// Takes the event, unless somebody holds it or it is done.
+    pub async fn claim(&self, key: &EventKey, terms: &Terms) -> Result<ClaimOutcome, StoreError> {
+        let since = Instant::now();
+        let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
+        let first = Claimed {
+            token,
+            lease: terms.lease,
+            retention: terms.retention,
+            attempt: 1,
+            doubt: None,
+            body: terms.body,
+            at: entry::now(),
+        };
+        let claimed = |held: Claimed, stored: Bytes, earlier| ClaimOutcome::Claimed {
+            claim: Claim { key: key.clone(), held, stored, since },
+            earlier,
+        };
+        let stored = first.encode();
+        let mut turns = 0..TURNS;
+        let mut seen = self.cells.put_new(key.as_str(), stored.clone(), terms.retention).await?;
+        while let Some(value) = seen {
+            let takeover = match judge(decode(&value)?, &first, terms) {
+                Verdict::Done(done) => return Ok(ClaimOutcome::Done(done)),
+                Verdict::Conflict(entry) => return Ok(ClaimOutcome::Conflict(entry)),
+                Verdict::Take(takeover) => takeover,
+            };
+            let next = takeover.next.encode();
+            let change = Change { from: value, to: next.clone(), life: terms.retention, at_age: takeover.at_age };
+            seen = match self.cells.swap(key.as_str(), change).await? {
+                Swapped::Written => return Ok(claimed(takeover.next, next, takeover.earlier)),
+                Swapped::Young(lease_left) => return Ok(ClaimOutcome::InFlight { lease_left }),
+                Swapped::Differs(Some(other)) => Some(other),
+                Swapped::Differs(None) => self.cells.put_new(key.as_str(), stored.clone(), terms.retention).await?,
+            };
+            if turns.next().is_none() {
+                // Others keep changing the entry, so others are at work on it.
+                return Ok(ClaimOutcome::InFlight { lease_left: terms.lease });
+            }
+        }
+        Ok(claimed(first, stored, Earlier::None))
+    }
+
+    /// The consumer accepted the event: a fact, so it needs no token and may come late.
+    pub async fn complete(&self, claim: &Claim, done: Done) -> Result<Completed, StoreError> {
+        let value = Entry::Done(done).encode();
+        let before = self.cells.put(claim.key.as_str(), value.clone(), claim.held.retention).await?;
+        Ok(match before {
+            None => Completed::Lost,
+            // Our own completion, sent again because its answer was lost.
+            Some(before) if before == claim.stored || before == value => Completed::Own,
+            Some(before) => match Entry::decode(&before) {
+                Some(Entry::Done(_)) => Completed::Again,
+                _ => Completed::Overrun,
+            },
+        })
+    }
+
+    /// The attempt failed and the next delivery may try. Changes nothing if the claim is no longer the caller's.
+    pub async fn fail(&self, claim: &Claim, status: Option<u16>, doubt: Option<Mark>) -> Result<Released, StoreError> {
+        let Claimed { attempt, doubt: before, body, retention, .. } = claim.held;
+        let failed = Entry::Failed(Failed { attempt, doubt: before.or(doubt), status, body, at: entry::now() });
+        let change = Change { from: claim.stored.clone(), to: failed.encode(), life: retention, at_age: None };
+        Ok(match self.cells.swap(claim.key.as_str(), change).await? {
+            Swapped::Written => Released::Released,
+            Swapped::Differs(Some(other)) => match Entry::decode(&other) {
+                Some(Entry::Done(done)) => Released::Done(done),
+                _ => Released::LeaseLost,
+            },
+            Swapped::Differs(None) | Swapped::Young(_) => Released::LeaseLost,
+        })
+    }
+
+    /// Begins the lease anew. `false` if the claim is no longer the caller's.
+    pub async fn renew(&self, claim: &Claim) -> Result<bool, StoreError> {
+        self.cells.touch(claim.key.as_str(), claim.stored.clone(), claim.held.retention).await
+    }
+
+    /// Gives a settled entry its retention anew, if it is still the one that was seen.
+    pub async fn keep(&self, key: &EventKey, seen: &Entry, retention: Duration) -> Result<bool, StoreError> {
+        self.cells.touch(key.as_str(), seen.encode(), retention).await
+    }
+
+    /// What the store knows of an event.
+    pub async fn look(&self, key: &EventKey) -> Result<Option<Remembered>, StoreError> {
+        let held = self.cells.read(key.as_str()).await?;
+        held.map(|held| remembered(key.as_str().to_owned(), held)).transpose()
+    }
+
+    /// Events whose key begins with `prefix`. What is not ours is left out.
+    pub async fn find(&self, prefix: &str, limit: usize) -> Result<Vec<Remembered>, StoreError> {
+        let found = self.cells.scan(prefix, limit).await?;
+        Ok(found.into_iter().filter_map(|(key, held)| remembered(key, held).ok()).collect())
+    }
+
+    /// Lets the next delivery of an event through, in doubt. A live claim is left alone.
+    pub async fn forget(&self, key: &EventKey) -> Result<Forgotten, StoreError> {
+        for _ in 0..TURNS {
+            let Some(Held { value, left }) = self.cells.read(key.as_str()).await? else { return Ok(Forgotten::Absent) };
+            let (attempt, body, at_age) = match decode(&value)? {
+                Entry::Claimed(claimed) => (claimed.attempt, claimed.body, Some(lease_over(&claimed))),
+                Entry::Failed(failed) => (failed.attempt, failed.body, None),
+                Entry::Done(done) => (done.attempt, done.body, None),
+            };
+            let forgotten = Failed { attempt, doubt: Some(Mark::Forgotten), status: None, body, at: entry::now() };
+            let change = Change { from: value, to: Entry::Failed(forgotten).encode(), life: left, at_age };
+            match self.cells.swap(key.as_str(), change).await? {
+                Swapped::Written => return Ok(Forgotten::Forgotten),
+                Swapped::Young(lease_left) => return Ok(Forgotten::InFlight { lease_left }),
+                Swapped::Differs(_) => {}
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
+    }
+
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.cells.ping().await
+    }
+}
+
+enum Verdict {
+    Done(Done),
+    Conflict(Entry),
+    Take(Takeover),
+}
+
+struct Takeover {
+    next: Claimed,
+    earlier: Earlier,
+    at_age: Option<AtAge>,
+}
+
+/// What an entry means to a new claim. Whether a lease is over, only the store can tell: `at_age` asks it.
+fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
+    if terms.body_matters && entry.body() != terms.body {
+        return Verdict::Conflict(entry);
+    }
+    let (attempt, doubt, at_age) = match entry {
+        Entry::Done(done) => return Verdict::Done(done),
+        Entry::Failed(failed) => (failed.attempt, failed.doubt, None),
+        Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
+    };
+    let earlier = if doubt.is_some() { Earlier::Unknown } else { Earlier::Failed };
+    let next = Claimed { attempt: attempt.saturating_add(1), doubt, ..first.clone() };
+    Verdict::Take(Takeover { next, earlier, at_age })
+}
+
+fn lease_over(claimed: &Claimed) -> AtAge {
+    AtAge { life: claimed.retention, least: claimed.lease }
+}
+
+fn decode(value: &Bytes) -> Result<Entry, StoreError> {
+    Entry::decode(value).ok_or_else(|| StoreError::new(StoreErrorKind::Foreign, "the key holds a value of somebody else"))
+}
+
+fn remembered(key: String, held: Held) -> Result<Remembered, StoreError> {
+    let entry = decode(&held.value)?;
+    let lease_left = match &entry {
+        Entry::Claimed(claimed) => Some((claimed.lease + held.left).saturating_sub(claimed.retention)),
+        Entry::Failed(_) | Entry::Done(_) => None,
+    };
+    Ok(Remembered { key, entry, left: held.left, lease_left })
+}
+
+/// A completion as it is stored.
+pub fn done(claim: &Claim, status: u16, at: SystemTime, reply: Option<StoredReply>) -> Done {
+    Done { status, body: claim.held.body, attempt: claim.held.attempt, at, reply }
+}

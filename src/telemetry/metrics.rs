@@ -1,0 +1,182 @@
+//! Every metric there is. Labels come from the configuration and from closed lists, never from a request;
+//! the series of configured providers exist from the start.
+
+use prometheus::{
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+use super::outcome::{Limit, Outcome, StoreOp};
+use crate::scheme::Disproof;
+use crate::store::{Mark, StoreErrorKind};
+
+/// From 50 us: what hookonce itself adds to a delivery is well below a millisecond.
+const OVERHEAD_BUCKETS: [f64; 11] = [0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0];
+/// A store on the same network answers in well under a millisecond; a second is the default budget.
+const STORE_BUCKETS: [f64; 11] = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
+/// Up to `upstream_timeout`, five minutes by default.
+const UPSTREAM_BUCKETS: [f64; 13] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 300.0];
+/// From overlapping copies to manual redelivery a month later.
+const AGE_BUCKETS: [f64; 10] = [1.0, 10.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
+const ATTEMPT_BUCKETS: [f64; 7] = [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0];
+
+/// The registry and the families in it.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    deliveries: IntCounterVec,
+    dedup_hits: IntCounterVec,
+    dedup_misses: IntCounterVec,
+    signature_failures: IntCounterVec,
+    secret_matches: IntCounterVec,
+    maybe_duplicate: IntCounterVec,
+    conflicts: IntCounterVec,
+    failed_attempts: HistogramVec,
+    claims_in_flight: IntGaugeVec,
+    upstream_seconds: HistogramVec,
+    overhead_seconds: HistogramVec,
+    duplicate_age: HistogramVec,
+    store_seconds: Vec<Histogram>,
+    store_errors: Vec<Vec<IntCounter>>,
+    limited: Vec<IntCounter>,
+    pub store_up: IntGauge,
+    pub store_evicted_keys: IntCounter,
+}
+
+/// The series of one provider, looked up once.
+#[derive(Debug)]
+pub struct ProviderMetrics {
+    pub deliveries: Vec<IntCounter>,
+    pub dedup_hits: IntCounter,
+    pub dedup_misses: IntCounter,
+    pub signature_failures: Vec<IntCounter>,
+    pub secret_matches: Vec<IntCounter>,
+    pub maybe_duplicate: Vec<IntCounter>,
+    pub conflicts: IntCounter,
+    pub failed_attempts: Histogram,
+    pub claims_in_flight: IntGauge,
+    pub upstream_seconds: Histogram,
+    pub overhead_seconds: Histogram,
+    pub duplicate_age: Histogram,
+}
+
+impl Metrics {
+    pub fn new() -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        let families = Families(&registry);
+        let store_seconds = families.histograms("store_seconds", "Time a store operation took, retries included.", &["op"], &STORE_BUCKETS)?;
+        let store_errors = families.counters("store_errors_total", "Store operations that failed for good.", &["op", "kind"])?;
+        let limited = families.counters("limited_total", "Requests and connections refused because a limit was reached.", &["limit"])?;
+        let build = families.gauges("build_info", "The running version.", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        families.process()?;
+        Ok(Self {
+            deliveries: families.counters("deliveries_total", "Deliveries by how they were answered.", &["provider", "outcome"])?,
+            dedup_hits: families.counters("dedup_hits_total", "Deliveries answered as duplicates, or after waiting for a success.", &["provider"])?,
+            dedup_misses: families.counters("dedup_misses_total", "Events claimed for the first time.", &["provider"])?,
+            signature_failures: families.counters("signature_failures_total", "Deliveries that did not verify.", &["provider", "reason"])?,
+            secret_matches: families.counters("secret_matches_total", "Deliveries verified, by the secret that matched.", &["provider", "slot"])?,
+            maybe_duplicate: families.counters("maybe_duplicate_total", "Forwards that may be a second one, by reason.", &["provider", "reason"])?,
+            conflicts: families.counters("conflicts_total", "Deliveries with a known id and another body.", &["provider"])?,
+            failed_attempts: families.histograms("failed_attempts", "Which attempt at an event succeeded.", &["provider"], &ATTEMPT_BUCKETS)?,
+            claims_in_flight: families.gauges("claims_in_flight", "Claims held by this process.", &["provider"])?,
+            upstream_seconds: families.histograms("upstream_seconds", "Time to the head of the consumer's answer.", &["provider"], &UPSTREAM_BUCKETS)?,
+            overhead_seconds: families.histograms("overhead_seconds", "Time spent in hookonce itself: without body, store, consumer and waiting.", &["provider"], &OVERHEAD_BUCKETS)?,
+            duplicate_age: families.histograms("duplicate_age_seconds", "Time between an event's completion and a duplicate.", &["provider"], &AGE_BUCKETS)?,
+            store_up: families.gauge("store_up", "Whether the store answers.")?,
+            store_evicted_keys: families.counter("store_evicted_keys_total", "Keys the store has thrown away for lack of memory.")?,
+            store_seconds: StoreOp::ALL.iter().map(|op| store_seconds.with_label_values(&[op.as_str()])).collect(),
+            store_errors: StoreOp::ALL
+                .iter()
+                .map(|op| StoreErrorKind::ALL.iter().map(|kind| store_errors.with_label_values(&[op.as_str(), kind.as_str()])).collect())
+                .collect(),
+            limited: Limit::ALL.iter().map(|limit| limited.with_label_values(&[limit.as_str()])).collect(),
+            registry,
+        })
+    }
+
+    /// The series of a provider with `slots` secrets.
+    pub fn provider(&self, name: &str, slots: usize) -> ProviderMetrics {
+        let of = |family: &IntCounterVec, words: &[&str]| -> Vec<IntCounter> {
+            words.iter().map(|word| family.with_label_values(&[name, word])).collect()
+        };
+        let slots: Vec<String> = (0..slots).map(|slot| slot.to_string()).collect();
+        ProviderMetrics {
+            deliveries: of(&self.deliveries, &Outcome::ALL.map(Outcome::as_str)),
+            dedup_hits: self.dedup_hits.with_label_values(&[name]),
+            dedup_misses: self.dedup_misses.with_label_values(&[name]),
+            signature_failures: of(&self.signature_failures, &Disproof::ALL.iter().map(|reason| reason.code()).collect::<Vec<_>>()),
+            secret_matches: of(&self.secret_matches, &slots.iter().map(String::as_str).collect::<Vec<_>>()),
+            maybe_duplicate: of(&self.maybe_duplicate, &Mark::ALL.iter().map(|mark| mark.as_str()).collect::<Vec<_>>()),
+            conflicts: self.conflicts.with_label_values(&[name]),
+            failed_attempts: self.failed_attempts.with_label_values(&[name]),
+            claims_in_flight: self.claims_in_flight.with_label_values(&[name]),
+            upstream_seconds: self.upstream_seconds.with_label_values(&[name]),
+            overhead_seconds: self.overhead_seconds.with_label_values(&[name]),
+            duplicate_age: self.duplicate_age.with_label_values(&[name]),
+        }
+    }
+
+    pub fn store_seconds(&self, op: StoreOp) -> &Histogram {
+        &self.store_seconds[op as usize]
+    }
+
+    pub fn store_error(&self, op: StoreOp, kind: StoreErrorKind) -> &IntCounter {
+        &self.store_errors[op as usize][kind as usize]
+    }
+
+    pub fn limited(&self, limit: Limit) -> &IntCounter {
+        &self.limited[limit as usize]
+    }
+
+    /// The text that Prometheus scrapes.
+    pub fn render(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut text = Vec::with_capacity(16 * 1024);
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}
+
+/// Makes a family and registers it.
+struct Families<'a>(&'a Registry);
+
+impl Families<'_> {
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+        let family = IntCounterVec::new(opts(name, help), labels)?;
+        self.0.register(Box::new(family.clone()))?;
+        Ok(family)
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
+        let family = IntGaugeVec::new(opts(name, help), labels)?;
+        self.0.register(Box::new(family.clone()))?;
+        Ok(family)
+    }
+
+    fn histograms(&self, name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> Result<HistogramVec, prometheus::Error> {
+        let options = HistogramOpts { common_opts: opts(name, help), buckets: buckets.to_vec() };
+        let family = HistogramVec::new(options, labels)?;
+        self.0.register(Box::new(family.clone()))?;
+        Ok(family)
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
+        let gauge = IntGauge::with_opts(opts(name, help))?;
+        self.0.register(Box::new(gauge.clone()))?;
+        Ok(gauge)
+    }
+
+    fn counter(&self, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
+        let counter = IntCounter::with_opts(opts(name, help))?;
+        self.0.register(Box::new(counter.clone()))?;
+        Ok(counter)
+    }
+
+    /// Memory, CPU and open files of the process, under their usual names.
+    fn process(&self) -> Result<(), prometheus::Error> {
+        self.0.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))
+    }
+}
+
+fn opts(name: &str, help: &str) -> Opts {
+    Opts::new(format!("hookonce_{name}"), help)
+}

@@ -1,0 +1,227 @@
+//! What can be watched. One `Record` a delivery, closed on every path: its log line and its metrics come from the
+//! same values. Steps never touch a counter; they tell the record or the watch of their provider what happened.
+
+pub mod log;
+pub mod metrics;
+pub mod outcome;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use prometheus::IntGauge;
+use tokio::time::Instant;
+
+use crate::config::Provider;
+use crate::scheme::Disproof;
+use crate::store::{Done, Mark, StoreError};
+use metrics::{Metrics, ProviderMetrics};
+pub use outcome::{Limit, Outcome, StoreOp};
+
+/// The program's metrics, shared by all runtimes.
+#[derive(Debug)]
+pub struct Telemetry {
+    pub metrics: Metrics,
+}
+
+impl Telemetry {
+    pub fn new() -> Result<Self, prometheus::Error> {
+        Ok(Self { metrics: Metrics::new()? })
+    }
+
+    /// The watch over one provider.
+    pub fn watch(&self, provider: &Provider) -> ProviderWatch {
+        ProviderWatch { name: provider.name.clone(), metrics: self.metrics.provider(&provider.name, provider.keys.len()) }
+    }
+
+    /// Runs a store operation, timed and its failure counted.
+    pub async fn store<T>(&self, op: StoreOp, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let started = Instant::now();
+        let result = call.await;
+        self.metrics.store_seconds(op).observe(started.elapsed().as_secs_f64());
+        if let Err(error) = &result {
+            self.metrics.store_error(op, error.kind).inc();
+        }
+        result
+    }
+
+    pub fn limited(&self, limit: Limit) {
+        self.metrics.limited(limit).inc();
+    }
+}
+
+/// What is counted of one provider beside its deliveries' outcomes.
+#[derive(Debug)]
+pub struct ProviderWatch {
+    pub name: String,
+    metrics: ProviderMetrics,
+}
+
+impl ProviderWatch {
+    /// An event was claimed that nobody had claimed before.
+    pub fn claimed_first(&self) {
+        self.metrics.dedup_misses.inc();
+    }
+
+    /// A claim is held until the guard is dropped.
+    pub fn claim_held(&self) -> GaugeGuard {
+        self.metrics.claims_in_flight.inc();
+        GaugeGuard(self.metrics.claims_in_flight.clone())
+    }
+
+    /// A forward goes out that may be a second one.
+    pub fn marked(&self, mark: Mark) {
+        self.metrics.maybe_duplicate[mark as usize].inc();
+    }
+
+    pub fn conflict(&self) {
+        self.metrics.conflicts.inc();
+    }
+
+    /// The head of the consumer's answer came, or none did.
+    pub fn upstream_took(&self, time: Duration) {
+        self.metrics.upstream_seconds.observe(time.as_secs_f64());
+    }
+
+    /// The consumer accepted an event at this attempt.
+    pub fn succeeded_at(&self, attempt: u32) {
+        self.metrics.failed_attempts.observe(f64::from(attempt));
+    }
+
+    pub fn unverified(&self, reason: Disproof) {
+        self.metrics.signature_failures[reason as usize].inc();
+    }
+
+    pub fn verified_with(&self, slot: usize) {
+        if let Some(counter) = self.metrics.secret_matches.get(slot) {
+            counter.inc();
+        }
+    }
+
+    /// A duplicate of an event that was done at `done.at`.
+    pub fn duplicate_of(&self, done: &Done, now: SystemTime) {
+        if let Ok(age) = now.duration_since(done.at) {
+            self.metrics.duplicate_age.observe(age.as_secs_f64());
+        }
+    }
+}
+
+/// Takes one off a gauge when dropped, on whatever path.
+#[derive(Debug)]
+pub struct GaugeGuard(IntGauge);
+
+impl Drop for GaugeGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What the attempt at an event adds to the record of the delivery that caused it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    pub store: Duration,
+    pub upstream: Duration,
+    pub attempt: Option<u32>,
+    pub mark: Option<Mark>,
+}
+
+/// One delivery, from its first byte to its answer. Dropped unclosed, the sender has hung up.
+#[derive(Debug)]
+pub struct Record {
+    started: Instant,
+    watch: Option<Arc<ProviderWatch>>,
+    event: Option<Arc<str>>,
+    slot: Option<usize>,
+    body: Duration,
+    waited: Duration,
+    facts: Facts,
+    is_closed: bool,
+}
+
+/// How a delivery ended, in the terms of the record.
+#[derive(Clone, Copy, Debug)]
+pub struct Closing<'a> {
+    pub outcome: Outcome,
+    pub status: StatusCode,
+    pub reason: &'a str,
+}
+
+impl Record {
+    pub fn open() -> Self {
+        Self {
+            started: Instant::now(),
+            watch: None,
+            event: None,
+            slot: None,
+            body: Duration::ZERO,
+            waited: Duration::ZERO,
+            facts: Facts::default(),
+            is_closed: false,
+        }
+    }
+
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub fn provider(&mut self, watch: &Arc<ProviderWatch>) {
+        self.watch = Some(Arc::clone(watch));
+    }
+
+    pub fn body_took(&mut self, time: Duration) {
+        self.body = time;
+    }
+
+    pub fn verified_with(&mut self, slot: usize) {
+        self.slot = Some(slot);
+    }
+
+    pub fn event(&mut self, id: &Arc<str>) {
+        self.event = Some(Arc::clone(id));
+    }
+
+    pub fn waited(&mut self, time: Duration) {
+        self.waited += time;
+    }
+
+    pub fn facts(&mut self, facts: Facts) {
+        self.facts = facts;
+    }
+
+    /// Counts the delivery and writes its line. What belongs to no provider is not a delivery.
+    pub fn close(&mut self, closing: Closing<'_>) {
+        self.is_closed = true;
+        let total = self.started.elapsed();
+        let Some(watch) = &self.watch else {
+            log::unrouted(closing, total);
+            return;
+        };
+        let metrics = &watch.metrics;
+        metrics.deliveries[closing.outcome as usize].inc();
+        if matches!(closing.outcome, Outcome::Duplicate | Outcome::Waited) {
+            metrics.dedup_hits.inc();
+        }
+        let elsewhere = self.body + self.waited + self.facts.store + self.facts.upstream;
+        metrics.overhead_seconds.observe(total.saturating_sub(elsewhere).as_secs_f64());
+        log::delivery(&log::Line {
+            provider: &watch.name,
+            event: self.event.as_deref(),
+            slot: self.slot,
+            facts: self.facts,
+            total,
+            closing,
+        });
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            // No status went out; 499 is what proxies write for a sender that did not wait.
+            let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
+            let reason = "the sender hung up before there was an answer; what had begun goes on";
+            self.close(Closing { outcome: Outcome::Abandoned, status, reason });
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The closed lists behind metric labels, log fields and the `Hookonce-Outcome` header.
+
+/// A list of words, each with its place in the list.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$doc])* $variant),+ }
+
+        impl $name {
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+    };
+}
+
+words!(
+    /// How a delivery was answered.
+    Outcome {
+        /// The consumer accepted it.
+        Forwarded = "forwarded",
+        /// The event was done before.
+        Duplicate = "duplicate",
+        /// Another copy was under way, and succeeded.
+        Waited = "waited",
+        /// The consumer refused it, or could not be reached: the next copy will be forwarded.
+        Failed = "failed",
+        /// It was sent, and no answer came: what became of it is not known.
+        Ambiguous = "ambiguous",
+        /// The consumer is still at work on it.
+        InFlight = "in_flight",
+        /// It did not verify, or was not a delivery.
+        Rejected = "rejected",
+        /// A limit was reached.
+        Limited = "limited",
+        /// The store could not be asked.
+        StoreDown = "store_down",
+        /// A challenge, answered or passed on.
+        Handshake = "handshake",
+        /// It carries no event id.
+        NoId = "no_id",
+        /// A known id with another body.
+        Conflict = "conflict",
+        /// The sender hung up before there was an answer.
+        Abandoned = "abandoned",
+    }
+);
+
+words!(
+    /// What the store is asked to do.
+    StoreOp {
+        Claim = "claim",
+        Complete = "complete",
+        Fail = "fail",
+        Renew = "renew",
+        Keep = "keep",
+        Look = "look",
+        Find = "find",
+        Forget = "forget",
+        Ping = "ping",
+    }
+);
+
+words!(
+    /// A bound that was reached.
+    Limit {
+        Body = "body",
+        BodyTime = "body_time",
+        Buffered = "buffered",
+        Connections = "connections",
+        Concurrency = "concurrency",
+        Waiters = "waiters",
+    }
+);
