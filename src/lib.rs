@@ -4,7 +4,10 @@
 //! their events; `store` remembers events; `telemetry` is what can be watched; `admin` serves it; `config` is what a
 //! file may say; `app` puts them together; `cli` is one file a command.
 
+pub mod admin;
+pub mod app;
 pub mod config;
 pub mod pipeline;
 pub mod scheme;
 pub mod store;
+pub mod telemetry;

@@ -1,1 +1,287 @@
+//! The way of one delivery, read from top to bottom:
+//! route, intake, verify, handshake, identify, claim, forward, settle, reply.
+//!
+//! `handle` and `run` live as long as the sender waits. From the claim on, `once` goes on in a task of its own: the
+//! HTTP server drops a request's future when the sender hangs up, and the event must not hang with it.
+
+pub mod answer;
+pub mod audience;
+pub mod body;
+pub mod flight;
+pub mod handshake;
+pub mod headers;
+pub mod hold;
 pub mod identify;
+pub mod intake;
+pub mod listener;
+pub mod once;
+pub mod refusal;
+pub mod reply;
+pub mod route;
+pub mod settle;
+pub mod upstream;
+pub mod verify;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate, Upstream};
+use crate::store::{Mark, Store};
+use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
+use audience::{Ended, News, end_of};
+use body::{Outgoing, ReplyBody};
+use flight::{Ending, Flights, Follower, Joined, Lead};
+use handshake::Challenge;
+use headers::{Peer, Told};
+use identify::{EventId, EventKey};
+use intake::{Bounds, Buffered};
+use once::{Event, Standing};
+use refusal::Refusal;
+use reply::{End, Reply};
+use route::{Found, Route, Routes};
+use upstream::{ForwardError, Patience, Upstreams};
+use verify::Verified;
+
+/// A copy that was not told the outcome in time may come back after this long.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Everything a delivery meets, for one runtime. What is behind an `Arc` of its own is shared by all runtimes.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub config: Arc<Config>,
+    pub routes: Arc<Routes>,
+    pub flights: Arc<Flights>,
+    pub telemetry: Arc<Telemetry>,
+    pub buffered: Buffered,
+    pub store: Store,
+    pub upstreams: Arc<Upstreams>,
+    /// Attempts that go on without their sender; stopping waits for them.
+    pub tasks: TaskTracker,
+    /// Cancelled when what was never sent must be let go.
+    pub stop: CancellationToken,
+}
+
+impl Pipeline {
+    /// Answers one request. Its record is closed on every path; a future dropped here is a sender that hung up.
+    pub async fn handle(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Response<ReplyBody> {
+        let mut record = Record::open();
+        let end = self.run(request, peer, &mut record).await;
+        let (outcome, reason) = (reply::outcome(&end), reply::reason(&end));
+        if let Some(limit) = end.as_ref().err().and_then(Refusal::limit) {
+            self.telemetry.limited(limit);
+        }
+        let response = reply::respond(end, outcome);
+        record.close(Closing { outcome, status: response.status(), reason: &reason });
+        response
+    }
+
+    async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
+        let (parts, body) = request.into_parts();
+        let route = match self.routes.find(&parts)? {
+            Found::Provider(route) => Arc::clone(route),
+            Found::Passthrough(upstream) => {
+                let (parts, body) = self.pass(upstream, true, parts, Outgoing::Stream(body), peer).await?;
+                return Ok(Reply::Passed { parts, body });
+            }
+        };
+        record.provider(&route.watch);
+        let _slot = route.slots.as_ref().map(|slots| slots.try_acquire()).transpose();
+        let _slot = _slot.map_err(|_| Refusal::Limited(Limit::Concurrency))?;
+        if let Some(challenge) = handshake::unsigned(&route.provider, &parts) {
+            return self.answer_challenge(challenge, &route, parts, Bytes::new(), peer).await;
+        }
+        self.refuse_early(&route, &parts)?;
+
+        let reading = Instant::now();
+        let max = route.provider.max_body.0;
+        let bounds = Bounds { body_bytes_max: max, time: self.config.limits.body_timeout, buffered: &self.buffered };
+        let delivery = intake::read(parts, body, peer.ip(), &bounds).await?;
+        record.body_took(reading.elapsed());
+
+        let verified = verify::verify(&route, delivery, now()).await?;
+        if let Some(proof) = verified.proof() {
+            record.verified_with(proof.slot);
+            if let Some(challenge) = handshake::signed(&route.provider, &verified.delivery().received()) {
+                let delivery = verified.into_delivery();
+                return self.answer_challenge(challenge, &route, delivery.parts, delivery.body, peer).await;
+            }
+        }
+
+        let event = self.identify(route, verified)?;
+        if let Some(id) = &event.id {
+            record.event(id);
+        }
+        self.deliver(event, record).await
+    }
+
+    /// What is certainly unsigned is refused before its body is read.
+    fn refuse_early(&self, route: &Route, parts: &Parts) -> Result<(), Refusal> {
+        match route.provider.scheme.verify_head(&parts.headers) {
+            Err(reason) if route.provider.enforce => {
+                route.watch.unverified(reason);
+                Err(Refusal::Unverified { reason, status: route.provider.reject_status })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds the event's id and key. Nothing of a delivery that did not verify may reach the store.
+    fn identify(&self, route: Arc<Route>, verified: Verified) -> Result<Event, Refusal> {
+        let provider = Arc::clone(&route.provider);
+        let received = verified.delivery().received();
+        let body = identify::fingerprint(&provider.fingerprint, received.body);
+        let found = match identify::event_id(provider.event_id.as_ref(), provider.tenant.as_ref(), &received) {
+            Ok(found) => found,
+            Err(error) => return Err(Refusal::BadId(error.explain())),
+        };
+        let (id, standing) = match (verified.proof(), found, provider.missing_id) {
+            (None, id, _) => (id, Standing::Unclaimed { mark: None }),
+            (Some(_), Some(id), _) => {
+                let standing = self.keyed(&provider.name, &id, provider.on_conflict != OnConflict::Duplicate);
+                (Some(id), standing)
+            }
+            (Some(_), None, MissingId::Forward) => (None, Standing::Unclaimed { mark: Some(Mark::NoId) }),
+            (Some(_), None, MissingId::Reject) => return Err(Refusal::MissingId),
+            (Some(_), None, MissingId::Hash) => {
+                let id = EventId::of_body(received.body);
+                let standing = self.keyed(&provider.name, &id, false);
+                (Some(id), standing)
+            }
+        };
+        Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing })
+    }
+
+    fn keyed(&self, provider: &str, id: &EventId, body_matters: bool) -> Standing {
+        Standing::Keyed { key: EventKey::new(&self.config.store.namespace, provider, id), body_matters }
+    }
+
+    /// Takes the event through, or finds out what became of it, until the sender's patience ends.
+    async fn deliver(self: &Arc<Self>, mut event: Event, record: &mut Record) -> End {
+        let provider = Arc::clone(&event.route.provider);
+        let deadline = provider.answer_deadline.map(|patience| record.started() + patience);
+        loop {
+            let key = event.standing.key().filter(|_| provider.dedupe == Dedupe::On);
+            let joined = key.map(|key| self.flights.join(key, event.body, event.standing.body_matters()));
+            event = match joined {
+                None => match self.lead(event, None, deadline, record).await? {
+                    Ended::End(end) => return end,
+                    Ended::Moved(event) => event.conflicting(),
+                },
+                Some(Joined::Lead(lead)) => match self.lead(event, Some(lead), deadline, record).await? {
+                    Ended::End(end) => return end,
+                    Ended::Moved(event) => event.conflicting(),
+                },
+                Some(Joined::Follow(follower)) => match self.follow(follower, provider.in_flight, deadline, record).await? {
+                    Ending::Moved => event.conflicting(),
+                    ending => return end_of(ending, provider.on_duplicate),
+                },
+                Some(Joined::Accepted(follower)) if provider.on_duplicate == OnDuplicate::Replay => {
+                    let ending = self.follow(follower, InFlight::Wait, deadline, record).await?;
+                    return end_of(ending, provider.on_duplicate);
+                }
+                Some(Joined::Accepted(_)) => return Ok(Reply::Duplicate { done: None, replay: false }),
+                Some(Joined::OtherBody) if provider.on_conflict == OnConflict::Reject => return Err(Refusal::Conflict),
+                Some(Joined::OtherBody) => event.conflicting(),
+                Some(Joined::Full) => return Err(Refusal::Limited(Limit::Waiters)),
+            };
+        }
+    }
+
+    /// Goes on with the event in a task of its own, and waits for it as long as the sender does.
+    async fn lead(
+        self: &Arc<Self>,
+        event: Event,
+        lead: Option<Lead>,
+        deadline: Option<Instant>,
+        record: &mut Record,
+    ) -> Result<Ended, Refusal> {
+        let (tell, told) = oneshot::channel();
+        self.tasks.spawn(Arc::clone(self).once(event, lead, tell));
+        let News { ended, facts } = within(deadline, told, Refusal::Deadline).await?.map_err(|_| Refusal::Panicked)?;
+        record.facts(facts);
+        Ok(ended)
+    }
+
+    /// Waits for the outcome of a copy that is under way in this process.
+    async fn follow(
+        &self,
+        follower: Follower,
+        policy: InFlight,
+        deadline: Option<Instant>,
+        record: &mut Record,
+    ) -> Result<Ending, Refusal> {
+        match policy {
+            InFlight::Retry => return Err(Refusal::InFlight { retry_after: RETRY_AFTER }),
+            InFlight::Ack => return Ok(Ending::Acked),
+            InFlight::Wait => {}
+        }
+        let began = Instant::now();
+        let ending = within(deadline, follower.ending(), Refusal::InFlight { retry_after: RETRY_AFTER }).await;
+        record.waited(began.elapsed());
+        ending
+    }
+
+    /// Answers a challenge, or passes it on; neither claims anything.
+    async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Parts, body: Bytes, peer: SocketAddr) -> End {
+        match challenge {
+            Challenge::Answer { body, content_type } => Ok(Reply::Challenge { body, content_type }),
+            Challenge::PassOn => {
+                let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
+                let (parts, body) = self.pass(upstream, preserve_path, parts, Outgoing::Whole(Full::new(body)), peer).await?;
+                Ok(Reply::Relayed { parts, body, outcome: Outcome::Handshake, reason: "a challenge, passed on".into() })
+            }
+        }
+    }
+
+    /// Sends a request that is no event to the consumer, and streams its answer back.
+    async fn pass(
+        &self,
+        upstream: &Upstream,
+        preserve_path: bool,
+        parts: Parts,
+        body: Outgoing,
+        peer: SocketAddr,
+    ) -> Result<(Box<http::response::Parts>, ReplyBody), Refusal> {
+        let peer = Peer::of(peer.ip(), self.config.trusted_proxies.as_deref());
+        let told = Told { event_id: None, attempt: None, mark: None };
+        let request = upstream::request(upstream, preserve_path, parts, body, peer, told);
+        let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };
+        match self.upstreams.send(upstream, request, patience, || Ok(())).await {
+            Ok((response, used)) => {
+                let (parts, body) = response.into_parts();
+                Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used)))
+            }
+            Err(error @ ForwardError::NotSent(_)) => Err(Refusal::Unreachable(error.to_string().into())),
+            Err(error @ ForwardError::Unknown(_)) => Err(Refusal::Ambiguous(error.to_string().into())),
+        }
+    }
+}
+
+/// What is passed through, or on, gets the patience of an ordinary proxy.
+const CONNECT_RETRY: Duration = Duration::from_secs(3);
+const PASS_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Waits until the deadline, where there is one.
+async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>, late: Refusal) -> Result<T, Refusal> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, future).await.map_err(|_| late),
+        None => Ok(future.await),
+    }
+}
+
+/// The wall clock, read here and handed on.
+#[expect(clippy::disallowed_methods, reason = "the one place of the pipeline that reads the wall clock")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}

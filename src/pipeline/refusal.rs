@@ -190,4 +190,14 @@ impl Refusal {
             Self::Panicked => "an internal error; nothing is known of the attempt".into(),
         }
     }
+
+    /// The reason as the sender is told it: what concerns only the operator (addresses, errors of the store) stays in the log.
+    pub fn told(&self) -> Cow<'static, str> {
+        match self {
+            Self::StoreDown(_) => "the store cannot be asked; nothing was forwarded".into(),
+            Self::Unreachable(_) => "the consumer could not be reached".into(),
+            Self::Ambiguous(_) => "the consumer did not answer".into(),
+            _ => self.reason(),
+        }
+    }
 }

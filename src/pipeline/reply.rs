@@ -11,7 +11,7 @@ use super::body::ReplyBody;
 use super::headers;
 use super::refusal::Refusal;
 use crate::store::Done;
-use crate::telemetry::{Closing, Outcome};
+use crate::telemetry::Outcome;
 
 /// A delivery that ended with an answer.
 #[derive(Debug)]
@@ -19,11 +19,13 @@ pub enum Reply {
     /// The consumer's own answer.
     Relayed { parts: Box<response::Parts>, body: ReplyBody, outcome: Outcome, reason: Cow<'static, str> },
     /// The answer that another copy of the event got, a moment ago.
-    Mirrored { answer: Arc<Shared>, outcome: Outcome },
+    Mirrored { answer: Arc<Shared> },
     /// The event is done: nothing was forwarded.
     Duplicate { done: Option<Arc<Done>>, replay: bool },
     /// A live claim, and the provider is to be told 2xx all the same.
     AckedInFlight,
+    /// Not a delivery: the consumer's answer to a request that was passed through.
+    Passed { parts: Box<response::Parts>, body: ReplyBody },
     /// A challenge, answered here.
     Challenge { body: Bytes, content_type: &'static str },
 }
@@ -42,50 +44,107 @@ pub struct Shared {
 /// How a delivery ended.
 pub type End = Result<Reply, Refusal>;
 
-/// What the record is closed with.
-pub fn closing<'a>(end: &End, response: &Response<ReplyBody>, reason: &'a str) -> Closing<'a> {
-    let outcome = match end {
-        Ok(Reply::Relayed { outcome, .. } | Reply::Mirrored { outcome, .. }) => *outcome,
+/// The word for how it ended.
+pub fn outcome(end: &End) -> Outcome {
+    match end {
+        Ok(Reply::Relayed { outcome, .. }) => *outcome,
+        Ok(Reply::Mirrored { answer }) if answer.is_success => Outcome::Waited,
+        Ok(Reply::Mirrored { .. }) => Outcome::Failed,
         Ok(Reply::Duplicate { .. }) => Outcome::Duplicate,
         Ok(Reply::AckedInFlight) => Outcome::InFlight,
+        Ok(Reply::Passed { .. }) => Outcome::Forwarded,
         Ok(Reply::Challenge { .. }) => Outcome::Handshake,
         Err(refusal) => refusal.outcome(),
-    };
-    Closing { outcome, status: response.status(), reason }
+    }
 }
 
 /// The end in words.
 pub fn reason(end: &End) -> Cow<'static, str> {
     match end {
         Ok(Reply::Relayed { reason, .. }) => reason.clone(),
-        Ok(Reply::Mirrored { answer, .. }) if answer.is_success => "waited for another copy, which succeeded".into(),
+        Ok(Reply::Mirrored { answer }) if answer.is_success => "waited for another copy, which succeeded".into(),
         Ok(Reply::Mirrored { .. }) => "waited for another copy, which failed; the next copy will be forwarded".into(),
         Ok(Reply::Duplicate { .. }) => "this event is done; nothing was forwarded".into(),
         Ok(Reply::AckedInFlight) => "told 2xx while another copy is under way, as configured: if that one fails, the event is lost".into(),
+        Ok(Reply::Passed { .. }) => "passed through".into(),
         Ok(Reply::Challenge { .. }) => "a challenge, answered".into(),
         Err(refusal) => refusal.reason(),
     }
 }
 
 /// The response that the sender gets.
-pub fn respond(end: End) -> (Response<ReplyBody>, End) {
-    let (mut response, end) = match end {
-        Ok(Reply::Relayed { parts, body, outcome, reason }) => {
-            let mut response = Response::from_parts(*parts, body);
-            headers::towards_sender(response.headers_mut());
-            let shell = Reply::Relayed { parts: Box::new(Response::new(()).into_parts().0), body: ReplyBody::default(), outcome, reason };
-            (response, Ok(shell))
-        }
-        Ok(Reply::Challenge { body, content_type }) => {
-            let mut response = Response::new(ReplyBody::whole(body.clone()));
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-            response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            (response, Ok(Reply::Challenge { body, content_type }))
-        }
-        Ok(reply) => (owned(&reply), Ok(reply)),
-        Err(refusal) => (refused(&refusal), Err(refusal)),
+pub fn respond(end: End, outcome: Outcome) -> Response<ReplyBody> {
+    let mut response = match end {
+        Ok(Reply::Passed { parts, body }) => return relayed(*parts, body),
+        Ok(Reply::Relayed { parts, body, .. }) => relayed(*parts, body),
+        Ok(Reply::Mirrored { answer }) => mirrored(&answer),
+        Ok(Reply::Duplicate { done, replay }) => duplicate(done.as_deref().filter(|_| replay)),
+        Ok(Reply::AckedInFlight) => json(StatusCode::OK, r#"{"status":"in_flight"}"#),
+        Ok(Reply::Challenge { body, content_type }) => challenge(body, content_type),
+        Err(refusal) => refused(&refusal),
     };
-    let outcome = closing(&end, &response, "").outcome;
     response.headers_mut().insert(headers::OUTCOME, HeaderValue::from_static(outcome.as_str()));
-    (response, end)
+    response
+}
+
+fn relayed(parts: response::Parts, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::from_parts(parts, body);
+    headers::towards_sender(response.headers_mut());
+    response
+}
+
+fn mirrored(answer: &Shared) -> Response<ReplyBody> {
+    let Some(body) = &answer.body else {
+        return json(answer.status, if answer.is_success { DUPLICATE } else { r#"{"status":"failed"}"# });
+    };
+    let mut response = Response::new(ReplyBody::whole(body.clone()));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers.clone();
+    headers::towards_sender(response.headers_mut());
+    response
+}
+
+const DUPLICATE: &str = r#"{"status":"duplicate"}"#;
+
+/// 200, or the consumer's own reply where it was kept for this.
+fn duplicate(replayed: Option<&Done>) -> Response<ReplyBody> {
+    let Some((done, reply)) = replayed.and_then(|done| Some((done, done.reply.as_ref()?))) else {
+        return json(StatusCode::OK, DUPLICATE);
+    };
+    let mut response = Response::new(ReplyBody::whole(reply.body.clone()));
+    *response.status_mut() = StatusCode::from_u16(done.status).unwrap_or(StatusCode::OK);
+    if let Some(value) = reply.content_type.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
+        response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    response
+}
+
+fn challenge(body: Bytes, content_type: &'static str) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::whole(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn refused(refusal: &Refusal) -> Response<ReplyBody> {
+    let text = serde_json::json!({ "status": "refused", "code": refusal.code(), "reason": refusal.told() }).to_string();
+    let mut response = json(refusal.status(), text);
+    if let Some(wait) = refusal.retry_after() {
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+    }
+    if let Refusal::MethodNotAllowed { allow } = refusal
+        && let Ok(value) = HeaderValue::from_str(allow)
+    {
+        response.headers_mut().insert(header::ALLOW, value);
+    }
+    response
+}
+
+fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::whole(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

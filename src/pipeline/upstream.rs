@@ -9,16 +9,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::{Request, Response, Uri};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::body::Outgoing;
+use super::headers::{self, Peer, Told};
 use crate::config::Upstream;
 
 /// Consumers close idle connections after 2 to 5 seconds. Ours are gone before, so that none is closed under a request.
@@ -70,11 +73,13 @@ impl Used {
 
 /// When a call is given up.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Patience<'a> {
     /// Connecting is tried again for this long: nothing was sent.
     pub connect: Duration,
     /// The call as a whole.
     pub deadline: Instant,
+    /// Ends what has not been sent.
+    pub stop: &'a CancellationToken,
 }
 
 /// Why there is no answer.
@@ -134,11 +139,14 @@ impl Upstreams {
         self: &Arc<Self>,
         upstream: &Upstream,
         mut request: Request<Outgoing>,
-        patience: Patience,
+        patience: Patience<'_>,
         may_send: impl Fn() -> Result<(), NotSent>,
     ) -> Result<(Response<Incoming>, Used), ForwardError> {
         loop {
-            let mut sender = self.ready_sender(upstream, patience).await?;
+            let mut sender = tokio::select! {
+                sender = self.ready_sender(upstream, patience) => sender?,
+                () = patience.stop.cancelled() => return Err(ForwardError::NotSent(NotSent::Stopping)),
+            };
             may_send().map_err(ForwardError::NotSent)?;
             match timeout_at(patience.deadline, sender.try_send_request(request)).await {
                 Ok(Ok(response)) => return Ok((response, Used { pool: Arc::clone(self), upstream: upstream.clone(), sender })),
@@ -173,7 +181,7 @@ impl Upstreams {
     }
 
     /// The idle connection used last, or a fresh one.
-    async fn ready_sender(&self, upstream: &Upstream, patience: Patience) -> Result<SendRequest<Outgoing>, ForwardError> {
+    async fn ready_sender(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<SendRequest<Outgoing>, ForwardError> {
         while let Some(mut sender) = self.take_idle(upstream) {
             // A connection is ready as soon as it has seen the end of the answer before; a closed one says so.
             if sender.ready().await.is_ok() {
@@ -195,7 +203,7 @@ impl Upstreams {
         None
     }
 
-    async fn connect_again_and_again(&self, upstream: &Upstream, patience: Patience) -> Result<SendRequest<Outgoing>, ForwardError> {
+    async fn connect_again_and_again(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<SendRequest<Outgoing>, ForwardError> {
         let give_up = (Instant::now() + patience.connect).min(patience.deadline);
         let mut pause = BACKOFF;
         loop {
@@ -237,14 +245,30 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
     text.into()
 }
 
-/// The request's target as the consumer sees it: the path as it was sent, or the upstream's own, and the query.
-pub fn target(upstream: &Upstream, received: &Uri, preserve_path: bool) -> Option<Uri> {
-    if preserve_path {
-        return received.path_and_query().cloned().map(Uri::from);
-    }
-    let path = upstream.0.path();
-    match received.query() {
-        Some(query) => format!("{path}?{query}").parse().ok(),
-        None => path.parse().ok(),
-    }
+/// The request as the consumer sees it: everything as it was sent, but for what belongs to the connection.
+pub fn request(
+    upstream: &Upstream,
+    preserve_path: bool,
+    mut parts: Parts,
+    body: Outgoing,
+    peer: Peer,
+    told: Told<'_>,
+) -> Request<Outgoing> {
+    // HTTP/2 has the host in the target.
+    let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+    headers::towards_consumer(&mut parts.headers, host, peer, told);
+    parts.uri = target(upstream, &parts.uri, preserve_path);
+    parts.version = Version::HTTP_11;
+    parts.extensions.clear();
+    Request::from_parts(parts, body)
+}
+
+/// The path as it was sent, or the upstream's own, and the query.
+fn target(upstream: &Upstream, received: &Uri, preserve_path: bool) -> Uri {
+    let own = || match received.query() {
+        Some(query) => format!("{}?{query}", upstream.0.path()).parse().ok(),
+        None => upstream.0.path().parse().ok(),
+    };
+    let kept = || received.path_and_query().cloned().map(Uri::from);
+    if preserve_path { kept() } else { own() }.unwrap_or_else(|| Uri::from_static("/"))
 }

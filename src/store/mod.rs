@@ -71,6 +71,11 @@ impl Claim {
         self.held.lease
     }
 
+    /// How long the event is remembered.
+    pub fn retention(&self) -> Duration {
+        self.held.retention
+    }
+
     pub fn since(&self) -> Instant {
         self.since
     }

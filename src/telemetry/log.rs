@@ -54,6 +54,12 @@ pub fn delivery(line: &Line<'_>) {
     if is_worth_a_look(closing.outcome) { write!(warn) } else { write!(info) }
 }
 
+/// Writes how an event ended whose sender was answered, or gone, before.
+pub fn late(provider: &str, event: Option<&str>, facts: Facts, outcome: Outcome, reason: &str) {
+    let (outcome, upstream_ms) = (outcome.as_str(), millis(facts.upstream));
+    tracing::info!(target: "hookonce::late", provider, outcome, event, attempt = facts.attempt, upstream_ms, "{reason}");
+}
+
 /// A request that belongs to no provider.
 pub fn unrouted(closing: Closing<'_>, total: Duration) {
     let (status, total_ms) = (closing.status.as_u16(), millis(total));

@@ -1,0 +1,159 @@
+//! The admin side, apart from deliveries: probes, metrics, and what the store knows of an event.
+//!
+//! Probes and metrics are open. Everything else needs the token, or, where none is set, a caller on this machine;
+//! whatever changes something always needs the token.
+
+pub mod events;
+pub mod monitor;
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+use crate::app::Lifecycle;
+use crate::config::{Config, Readiness};
+use crate::pipeline::route::Routes;
+use crate::store::Store;
+use crate::telemetry::Telemetry;
+
+/// Scrapers, probes and a few people.
+const CONNECTIONS_MAX: usize = 256;
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+pub type AdminResponse = Response<Full<Bytes>>;
+
+#[derive(Debug)]
+pub struct Admin {
+    pub config: Arc<Config>,
+    pub routes: Arc<Routes>,
+    pub telemetry: Arc<Telemetry>,
+    pub lifecycle: Lifecycle,
+    pub store: Store,
+}
+
+/// Answers until dropped.
+pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
+    let listener = match TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the admin side cannot listen"),
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let (Ok(place), accepted) = (Arc::clone(&places).acquire_owned().await, listener.accept().await) else { return };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "an admin connection could not be accepted");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let admin = Arc::clone(&admin);
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let admin = Arc::clone(&admin);
+                async move { Ok::<_, Infallible>(admin.answer(request, peer).await) }
+            });
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            drop(place);
+        });
+    }
+}
+
+impl Admin {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> AdminResponse {
+        let path = request.uri().path();
+        match (request.method(), path) {
+            (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n"),
+            (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
+            (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
+            _ if path == "/api/events" || path.starts_with("/api/events/") => {
+                match self.admit(&request, peer) {
+                    Ok(()) => events::answer(self, &request, peer).await,
+                    Err(refused) => refused,
+                }
+            }
+            _ => refuse(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events"),
+        }
+    }
+
+    /// Serving and not draining; with `readiness = "store"`, the store counts too.
+    fn readyz(&self, verbose: bool) -> AdminResponse {
+        let is_draining = self.lifecycle.draining.is_cancelled();
+        let store_up = self.telemetry.metrics.store_up.get() == 1;
+        let is_ready = !is_draining && (store_up || self.config.readiness == Readiness::Serving);
+        let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        if !verbose {
+            return text(status, if is_ready { "ready\n" } else { "not ready\n" });
+        }
+        let state = json!({
+            "ready": is_ready,
+            "draining": is_draining,
+            "store": if store_up { "up" } else { "down" },
+            "readiness": self.config.readiness.as_str(),
+        });
+        json_reply(status, &state)
+    }
+
+    fn metrics(&self) -> AdminResponse {
+        match self.telemetry.metrics.render() {
+            Ok(body) => reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
+            Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        }
+    }
+
+    /// Whether the caller may ask for this.
+    fn admit(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<(), AdminResponse> {
+        let is_write = request.method() != Method::GET && request.method() != Method::HEAD;
+        match &self.config.admin_token {
+            Some(token) if bearer(request).is_some_and(|given| bool::from(given.ct_eq(token.bytes()))) => Ok(()),
+            Some(_) => Err(refuse(StatusCode::UNAUTHORIZED, "this needs `Authorization: Bearer ADMIN_TOKEN`")),
+            None if is_write => Err(refuse(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),
+            None if peer.ip().is_loopback() => Ok(()),
+            None => Err(refuse(StatusCode::FORBIDDEN, "without `admin_token` only this machine may ask")),
+        }
+    }
+}
+
+fn bearer(request: &Request<Incoming>) -> Option<&[u8]> {
+    request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
+}
+
+fn text(status: StatusCode, body: &'static str) -> AdminResponse {
+    reply(status, "text/plain; charset=utf-8", body)
+}
+
+pub fn json_reply(status: StatusCode, value: &serde_json::Value) -> AdminResponse {
+    reply(status, "application/json", format!("{value}\n"))
+}
+
+pub fn refuse(status: StatusCode, reason: &str) -> AdminResponse {
+    json_reply(status, &json!({ "status": "refused", "reason": reason }))
+}
+
+fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> AdminResponse {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,95 @@
+//! The consumer's answer: read as far as it is kept in memory, so that several copies can be given it.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::{Response, header, response};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
+
+use super::body::ReplyBody;
+use super::reply::Shared;
+use super::upstream::Used;
+use crate::store::StoredReply;
+
+/// Replies up to this size are kept for duplicates.
+const REPLAY_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub struct Answer {
+    pub parts: response::Parts,
+    pub body: ReplyBody,
+    /// The whole body, unless it was too large to keep or broke off.
+    whole: Option<Bytes>,
+}
+
+impl Answer {
+    /// Reads up to `kept_max` bytes of the body; what is beyond is streamed to the one sender that has the connection.
+    pub async fn read(response: Response<Incoming>, used: Used, kept_max: usize, deadline: Instant) -> Self {
+        let (mut parts, mut body) = response.into_parts();
+        let mut kept = Kept::default();
+        loop {
+            match timeout_at(deadline, body.frame()).await {
+                Ok(None) => {
+                    used.put_back();
+                    let whole = kept.freeze();
+                    return Self { parts, body: ReplyBody::whole(whole.clone()), whole: Some(whole) };
+                }
+                Ok(Some(Ok(frame))) => kept.push(frame.into_data().unwrap_or_default()),
+                // The head decides; a body that breaks off, or does not end, is passed on as far as it came.
+                Ok(Some(Err(_))) | Err(_) => {
+                    parts.headers.remove(header::CONTENT_LENGTH);
+                    return Self { parts, body: ReplyBody::whole(kept.freeze()), whole: None };
+                }
+            }
+            if kept.len() > kept_max && !body.is_end_stream() {
+                return Self { parts, body: ReplyBody::streaming(kept.freeze(), body, used), whole: None };
+            }
+        }
+    }
+
+    /// The answer for copies that wait.
+    pub fn shared(&self, is_success: bool) -> Arc<Shared> {
+        Arc::new(Shared {
+            status: self.parts.status,
+            headers: self.parts.headers.clone(),
+            body: self.whole.clone(),
+            is_success,
+        })
+    }
+
+    /// The reply to keep for duplicates, if it is small enough.
+    pub fn to_store(&self) -> Option<StoredReply> {
+        let body = self.whole.clone().filter(|body| body.len() <= REPLAY_BYTES_MAX)?;
+        let content_type = self.parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        Some(StoredReply { content_type: content_type.map(str::to_owned), body })
+    }
+}
+
+/// Chunks put together. The usual answer is one chunk and is not copied.
+#[derive(Default)]
+struct Kept {
+    first: Bytes,
+    more: BytesMut,
+}
+
+impl Kept {
+    fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() && self.more.is_empty() {
+            self.first = chunk;
+            return;
+        }
+        self.more.extend_from_slice(&std::mem::take(&mut self.first));
+        self.more.extend_from_slice(&chunk);
+    }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.more.len()
+    }
+
+    fn freeze(self) -> Bytes {
+        if self.more.is_empty() { self.first } else { self.more.freeze() }
+    }
+}

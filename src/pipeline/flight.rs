@@ -1,0 +1,168 @@
+//! Deliveries of one event in this process, on whatever runtime: one leads, the others follow and get its outcome.
+//!
+//! An entry is made before the claim goes to the store and stays until the store has confirmed the completion, so
+//! that no two copies here ever ask the store for one event at the same time. A follower never forwards.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::identify::{BodyDigest, EventKey};
+use super::refusal::Refusal;
+use super::reply::Shared;
+use crate::store::Done;
+
+/// Locks among which the keys are spread: more than any machine has cores that would meet on one.
+const SHARDS: usize = 64;
+
+type Shard = HashMap<EventKey, Arc<Flight>>;
+
+/// The events under way in this process.
+#[derive(Debug)]
+pub struct Flights {
+    // Std mutexes: held for one look-up, never across an await.
+    shards: Vec<Mutex<Shard>>,
+    hasher: RandomState,
+    followers_max: usize,
+}
+
+#[derive(Debug)]
+struct Flight {
+    body: BodyDigest,
+    phase: watch::Sender<Phase>,
+}
+
+/// How far the leader has come.
+#[derive(Clone, Debug)]
+enum Phase {
+    Running,
+    /// The consumer has accepted the event; its answer's body is still being read.
+    Accepted,
+    Ended(Ending),
+}
+
+impl Phase {
+    fn is_accepted(&self) -> bool {
+        match self {
+            Self::Running => false,
+            Self::Accepted => true,
+            Self::Ended(Ending::Answered(answer)) => answer.is_success,
+            Self::Ended(Ending::Done(_)) => true,
+            Self::Ended(Ending::Refused(_) | Ending::Acked | Ending::Moved) => false,
+        }
+    }
+}
+
+/// How it ended, for the followers.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// The consumer's answer.
+    Answered(Arc<Shared>),
+    /// The event was done before.
+    Done(Arc<Done>),
+    Refused(Refusal),
+    /// Another process is at work on it, and the provider is to be told 2xx all the same.
+    Acked,
+    /// The key belongs to another body: look under the key with the digest.
+    Moved,
+}
+
+/// What a delivery finds when it joins.
+#[derive(Debug)]
+pub enum Joined {
+    /// Nobody else is at work on it: go on.
+    Lead(Lead),
+    /// Another copy is under way.
+    Follow(Follower),
+    /// Another copy was accepted, or even answered, and the store may not have confirmed it yet.
+    Accepted(Follower),
+    /// Another body under the same key is under way.
+    OtherBody,
+    /// Too many wait already.
+    Full,
+}
+
+impl Flights {
+    pub fn new(followers_max: usize) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new(), followers_max }
+    }
+
+    /// Joins the event's flight, or opens it. Where `body_matters`, another body is another event.
+    pub fn join(self: &Arc<Self>, key: &EventKey, body: BodyDigest, body_matters: bool) -> Joined {
+        let mut shard = self.shard(key);
+        let Some(flight) = shard.get(key) else {
+            let flight = Arc::new(Flight { body, phase: watch::Sender::new(Phase::Running) });
+            shard.insert(key.clone(), Arc::clone(&flight));
+            return Joined::Lead(Lead { flights: Arc::clone(self), key: key.clone(), flight });
+        };
+        if body_matters && flight.body != body {
+            return Joined::OtherBody;
+        }
+        if flight.phase.receiver_count() >= self.followers_max {
+            return Joined::Full;
+        }
+        let follower = Follower(flight.phase.subscribe());
+        let is_accepted = follower.0.borrow().is_accepted();
+        if is_accepted { Joined::Accepted(follower) } else { Joined::Follow(follower) }
+    }
+
+    fn shard(&self, key: &EventKey) -> MutexGuard<'_, Shard> {
+        let index = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right to go on with an event in this process. Dropped, the event is open for the next delivery.
+#[derive(Debug)]
+pub struct Lead {
+    flights: Arc<Flights>,
+    key: EventKey,
+    flight: Arc<Flight>,
+}
+
+impl Lead {
+    /// Whether copies wait for the outcome.
+    pub fn has_followers(&self) -> bool {
+        self.flight.phase.receiver_count() > 0
+    }
+
+    /// The consumer's 2xx head is in: from now on a copy is a duplicate.
+    pub fn accepted(&self) {
+        self.flight.phase.send_replace(Phase::Accepted);
+    }
+
+    /// Tells the followers. The entry stays until the lead is dropped.
+    pub fn end(&self, ending: Ending) {
+        self.flight.phase.send_replace(Phase::Ended(ending));
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.flights.shard(&self.key).remove(&self.key);
+        // A leader that ends without a word has panicked.
+        self.flight.phase.send_if_modified(|phase| {
+            let is_open = !matches!(phase, Phase::Ended(_));
+            if is_open {
+                *phase = Phase::Ended(Ending::Refused(Refusal::Panicked));
+            }
+            is_open
+        });
+    }
+}
+
+/// A copy that waits for the leader's outcome.
+#[derive(Debug)]
+pub struct Follower(watch::Receiver<Phase>);
+
+impl Follower {
+    pub async fn ending(mut self) -> Ending {
+        let ended = self.0.wait_for(|phase| matches!(phase, Phase::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Phase::Ended(ending)) => ending.clone(),
+            Ok(Phase::Running | Phase::Accepted) | Err(_) => Ending::Refused(Refusal::Panicked),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! From the claim to the settlement of one event, in a task of its own.
+//!
+//! The reply goes to the sender as soon as it is known, and the store hears of it at the same time: success is a
+//! fact, so a store that fails to note it changes nothing about the reply and is told again in the background.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::answer::Answer;
+use super::audience::{Audience, News};
+use super::body::Outgoing;
+use super::flight::{Ending, Lead};
+use super::headers::{Peer, Told};
+use super::hold::Hold;
+use super::identify::{BodyDigest, EventKey};
+use super::refusal::Refusal;
+use super::reply::{End, Reply, Shared};
+use super::route::Route;
+use super::settle::{Settlement, settlement_for};
+use super::upstream::{self, ForwardError, NotSent, Patience, Unknown, Used};
+use super::verify::Verified;
+use super::{Pipeline, now};
+use crate::config::{Dedupe, InFlight, OnConflict, OnDuplicate, OnStoreDown, Provider, Settle};
+use crate::store::{self, Claim, ClaimOutcome, Completed, Done, Earlier, Entry, Mark, Released, StoredReply, Terms};
+use crate::telemetry::{Facts, Outcome, StoreOp};
+
+/// How long a failure waits for its release to be stored, so that an immediate retry finds it.
+const RELEASE_WAIT: Duration = Duration::from_millis(250);
+/// How often another process's claim is looked at.
+const POLL: Duration = Duration::from_millis(50);
+const POLL_MAX: Duration = Duration::from_millis(500);
+/// Between two tries to tell the store of a settlement.
+const RESETTLE: Duration = Duration::from_millis(100);
+const RESETTLE_MAX: Duration = Duration::from_secs(5);
+/// A copy may come back this long after a claim was seen to end.
+const SOON: Duration = Duration::from_secs(1);
+
+/// A verified delivery and the event it carries.
+#[derive(Debug)]
+pub struct Event {
+    pub route: Arc<Route>,
+    pub verified: Verified,
+    /// The event id as it is shown.
+    pub id: Option<Arc<str>>,
+    pub body: BodyDigest,
+    pub standing: Standing,
+}
+
+/// What an event is deduplicated on.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// Its key; another body under it is another event, if that matters.
+    Keyed { key: EventKey, body_matters: bool },
+    /// Key and digest: the same id was used with another body.
+    Conflicting { key: EventKey },
+    /// Nothing: it is forwarded without a claim, marked if it may be a second one.
+    Unclaimed { mark: Option<Mark> },
+}
+
+impl Standing {
+    pub fn key(&self) -> Option<&EventKey> {
+        match self {
+            Self::Keyed { key, .. } | Self::Conflicting { key } => Some(key),
+            Self::Unclaimed { .. } => None,
+        }
+    }
+
+    pub fn body_matters(&self) -> bool {
+        matches!(self, Self::Keyed { body_matters: true, .. })
+    }
+
+    /// The same event under key and digest.
+    pub fn conflicting(self, body: BodyDigest) -> Self {
+        match self {
+            Self::Keyed { key, .. } => Self::Conflicting { key: key.with_digest(body) },
+            other => other,
+        }
+    }
+}
+
+/// The permit to forward: a claim, or a reason to go without one.
+struct Permit {
+    claim: Option<Claim>,
+    mark: Option<Mark>,
+}
+
+type Sent = Result<(Response<Incoming>, Used), ForwardError>;
+
+impl Pipeline {
+    /// Claims the event, forwards it, settles it. Nobody but stopping can interrupt it.
+    pub(super) async fn once(self: Arc<Self>, event: Event, lead: Option<Lead>, sender: oneshot::Sender<News>) {
+        let on_duplicate = event.route.provider.on_duplicate;
+        let mut audience = Audience::new(&event, lead, sender);
+        let asked = Instant::now();
+        let permit = self.permit(&event, &audience).await;
+        audience.facts.store = asked.elapsed();
+        match permit {
+            Ok(permit) => self.attempt(event, permit, audience).await,
+            Err(Ending::Moved) => audience.moved(event),
+            Err(ending) => audience.end(ending, on_duplicate),
+        }
+    }
+
+    /// Asks the store. The error is how the delivery ends without being forwarded.
+    async fn permit(&self, event: &Event, audience: &Audience) -> Result<Permit, Ending> {
+        let provider = &event.route.provider;
+        let key = match &event.standing {
+            Standing::Unclaimed { mark } => return Ok(Permit { claim: None, mark: *mark }),
+            Standing::Keyed { key, .. } | Standing::Conflicting { key } => key,
+        };
+        let terms = Terms {
+            lease: provider.lease,
+            retention: provider.retention,
+            body: event.body,
+            body_matters: event.standing.body_matters(),
+        };
+        let outcome = self.telemetry.store(StoreOp::Claim, self.store.claim(key, &terms)).await;
+        let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit { claim: None, mark: Some(Mark::Observe) });
+        match outcome {
+            Ok(ClaimOutcome::Claimed { claim, earlier }) => {
+                if earlier == Earlier::None {
+                    event.route.watch.claimed_first();
+                }
+                let conflict = matches!(event.standing, Standing::Conflicting { .. }).then_some(Mark::Conflict);
+                Ok(Permit { mark: claim.doubt().or(conflict), claim: Some(claim) })
+            }
+            Ok(ClaimOutcome::Done(done)) => {
+                if done.body != event.body {
+                    event.route.watch.conflict();
+                }
+                event.route.watch.duplicate_of(&done, now());
+                observed().ok_or_else(|| Ending::Done(Arc::new(done)))
+            }
+            Ok(ClaimOutcome::InFlight { lease_left }) => match (observed(), provider.in_flight) {
+                (Some(permit), _) => Ok(permit),
+                (None, InFlight::Wait) => Err(self.await_elsewhere(key, audience).await),
+                (None, InFlight::Retry) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
+                (None, InFlight::Ack) => Err(Ending::Acked),
+            },
+            Ok(ClaimOutcome::Conflict(entry)) => Err(self.conflict(event, key, &entry).await),
+            Err(error) => match provider.on_store_down {
+                OnStoreDown::Closed => Err(Ending::Refused(Refusal::StoreDown(error.to_string().into()))),
+                OnStoreDown::Open => Ok(Permit { claim: None, mark: Some(Mark::StoreDown) }),
+            },
+        }
+    }
+
+    /// The same id with another body: another event, unless that is refused.
+    async fn conflict(&self, event: &Event, key: &EventKey, entry: &Entry) -> Ending {
+        event.route.watch.conflict();
+        let provider = &event.route.provider;
+        tracing::warn!(
+            provider = provider.name,
+            event = event.id.as_deref(),
+            "one id, two bodies: if they are one event, exclude what differs with `fingerprint`, or set `on_conflict`"
+        );
+        if provider.on_conflict == OnConflict::Reject {
+            return Ending::Refused(Refusal::Conflict);
+        }
+        // The main key must not end before the key with the digest: its body would be taken for new then.
+        if !matches!(entry, Entry::Claimed(_)) {
+            let kept = self.telemetry.store(StoreOp::Keep, self.store.keep(key, entry, provider.retention)).await;
+            if let Err(error) = kept {
+                return Ending::Refused(Refusal::StoreDown(error.to_string().into()));
+            }
+        }
+        Ending::Moved
+    }
+
+    /// Waits for the outcome of another process's claim, as long as somebody here waits for it.
+    async fn await_elsewhere(&self, key: &EventKey, audience: &Audience) -> Ending {
+        let mut pause = POLL;
+        let over = Ending::Refused(Refusal::InFlight { retry_after: SOON });
+        while audience.is_there() {
+            sleep(pause).await;
+            pause = (pause * 2).min(POLL_MAX);
+            let seen = match self.telemetry.store(StoreOp::Look, self.store.look(key)).await {
+                Ok(Some(seen)) => seen,
+                Ok(None) => return over,
+                Err(error) => return Ending::Refused(Refusal::StoreDown(error.to_string().into())),
+            };
+            match seen.entry {
+                Entry::Done(done) => return Ending::Done(Arc::new(done)),
+                Entry::Failed(failed) => {
+                    let status = failed.status.and_then(|status| StatusCode::from_u16(status).ok());
+                    return Ending::Refused(Refusal::FailedElsewhere { status: status.unwrap_or(StatusCode::BAD_GATEWAY) });
+                }
+                Entry::Claimed(_) if seen.lease_left == Some(Duration::ZERO) => return over,
+                Entry::Claimed(_) => {}
+            }
+        }
+        over
+    }
+
+    /// Forwards the event and settles its claim, if it has one.
+    async fn attempt(&self, event: Event, permit: Permit, mut audience: Audience) {
+        let Permit { claim, mark } = permit;
+        let route = Arc::clone(&event.route);
+        let _held = claim.as_ref().map(|_| route.watch.claim_held());
+        let hold = claim.as_ref().map(Hold::of);
+        let (began, attempt) = (Instant::now(), claim.as_ref().map(Claim::attempt));
+        let call = Call { provider: &route.provider, deadline: began + route.provider.upstream_timeout, attempt, mark };
+        let sent = self.forward(event, &call, hold.as_ref()).await;
+        let upstream = began.elapsed();
+        audience.facts = Facts { upstream, attempt, mark, ..audience.facts };
+        route.watch.upstream_took(upstream);
+        if let (Some(mark), false) = (mark, matches!(sent, Err(ForwardError::NotSent(_)))) {
+            route.watch.marked(mark);
+        }
+        match (&claim, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
+            (Some(claim), Settlement::Complete) => self.complete(claim, &call, sent, audience).await,
+            (Some(claim), Settlement::Fail { doubt }) => {
+                let until = hold.as_ref().map_or(began, Hold::until);
+                self.release(claim, doubt, until, &call, sent, audience).await;
+            }
+            (Some(_), settlement @ Settlement::Hold) | (None, settlement) => {
+                let spoken = self.listen(&call, sent).await;
+                audience.tell(spoken.conclude(&call, settlement));
+            }
+        }
+    }
+
+    /// Sends the delivery to the consumer, renewing the lease while the call runs.
+    async fn forward(&self, event: Event, call: &Call<'_>, hold: Option<&Hold<'_>>) -> Sent {
+        let delivery = event.verified.into_delivery();
+        let peer = Peer::of(delivery.peer, self.config.trusted_proxies.as_deref());
+        let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark };
+        let body = Outgoing::Whole(Full::new(delivery.body));
+        let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
+        let may_send = || if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) };
+        let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
+        let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
+        match hold {
+            None => sending.await,
+            Some(hold) => tokio::select! {
+                sent = sending => sent,
+                never = hold.keep(&self.store, &self.telemetry) => never,
+            },
+        }
+    }
+
+    /// Reads the consumer's answer, if there is one.
+    async fn listen(&self, call: &Call<'_>, sent: Sent) -> Spoken {
+        match sent {
+            Ok((response, used)) => {
+                let kept_max = usize::try_from(self.config.limits.answer.0).unwrap_or(usize::MAX);
+                Spoken::Answer(Answer::read(response, used, kept_max, call.deadline).await)
+            }
+            Err(error) => Spoken::Silence(error),
+        }
+    }
+
+    /// The consumer accepted the event: the store and the sender are told at the same time.
+    async fn complete(&self, claim: &Claim, call: &Call<'_>, sent: Sent, audience: Audience) {
+        audience.accepted();
+        let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
+        // A reply that duplicates are to be given is part of the completion, which waits for its end.
+        let early = if call.provider.on_duplicate == OnDuplicate::Replay { Ok(self.listen(call, sent).await) } else { Err(sent) };
+        let reply = early.as_ref().ok().and_then(Spoken::to_store);
+        let confirmed = Notify::new();
+        let completing = async {
+            self.complete_until_stored(claim, store::done(claim, status.as_u16(), now(), reply)).await;
+            confirmed.notify_one();
+        };
+        let replying = async {
+            let spoken = match early {
+                Ok(spoken) => spoken,
+                Err(sent) => self.listen(call, sent).await,
+            };
+            if call.provider.settle == Settle::BeforeReply {
+                // A store that does not confirm in time changes nothing: the consumer has accepted.
+                let _ = timeout(self.config.store.timeout, confirmed.notified()).await;
+            }
+            audience.tell(spoken.conclude(call, Settlement::Complete))
+        };
+        // The lead is held until the store has confirmed: till then only this process knows that a copy is a duplicate.
+        let ((), _lead) = tokio::join!(completing, replying);
+    }
+
+    /// The attempt failed: the next delivery may try, as soon as this one's sender knows.
+    async fn release(&self, claim: &Claim, doubt: Option<Mark>, until: Instant, call: &Call<'_>, sent: Sent, audience: Audience) {
+        let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
+        let mut releasing = pin!(self.fail_until_stored(claim, status, doubt, until));
+        let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, &mut releasing), self.listen(call, sent));
+        match released {
+            // Another attempt has succeeded meanwhile: that is what the provider is told.
+            Ok(Some(done)) => audience.end(Ending::Done(Arc::new(done)), call.provider.on_duplicate),
+            Ok(None) => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }))),
+            Err(_) => {
+                drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt })));
+                releasing.await;
+            }
+        }
+    }
+
+    /// Tells the store that the event is done, until it has heard.
+    async fn complete_until_stored(&self, claim: &Claim, done: Done) {
+        let mut pause = RESETTLE;
+        let give_up = Instant::now() + claim.retention();
+        loop {
+            let event = claim.key.as_str();
+            match self.telemetry.store(StoreOp::Complete, self.store.complete(claim, done.clone())).await {
+                Ok(Completed::Own) => return,
+                Ok(Completed::Lost) => return tracing::warn!(event, "the store had lost the claim of an event that is now done"),
+                Ok(Completed::Overrun) => return tracing::warn!(event, "done after its lease: another attempt, marked, may be under way"),
+                Ok(Completed::Again) => return tracing::warn!(event, "the event was done before: it took effect twice"),
+                Err(error) if Instant::now() + pause > give_up => {
+                    return tracing::error!(event, %error, "a completion was never stored: a later copy will be forwarded, marked");
+                }
+                Err(error) => tracing::debug!(event, %error, "a completion is not stored yet"),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(RESETTLE_MAX);
+        }
+    }
+
+    /// Tells the store that the attempt failed, until it has heard or the lease is over. A completion found there wins.
+    async fn fail_until_stored(&self, claim: &Claim, status: Option<u16>, doubt: Option<Mark>, until: Instant) -> Option<Done> {
+        loop {
+            match self.telemetry.store(StoreOp::Fail, self.store.fail(claim, status, doubt)).await {
+                Ok(Released::Done(done)) => return Some(done),
+                Ok(Released::Released | Released::LeaseLost) => return None,
+                Err(error) => tracing::debug!(event = claim.key.as_str(), %error, "a release is not stored yet"),
+            }
+            if Instant::now() + RESETTLE > until {
+                return None;
+            }
+            sleep(RESETTLE).await;
+        }
+    }
+}
+
+/// One call to the consumer.
+struct Call<'a> {
+    provider: &'a Provider,
+    deadline: Instant,
+    attempt: Option<u32>,
+    mark: Option<Mark>,
+}
+
+/// What came of it.
+enum Spoken {
+    Answer(Answer),
+    Silence(ForwardError),
+}
+
+impl Spoken {
+    fn to_store(&self) -> Option<StoredReply> {
+        match self {
+            Self::Answer(answer) => answer.to_store(),
+            Self::Silence(_) => None,
+        }
+    }
+
+    /// What the sender is told, and what can be given to copies that wait.
+    fn conclude(self, call: &Call<'_>, settlement: Settlement) -> (End, Option<Arc<Shared>>) {
+        let answer = match self {
+            Self::Answer(answer) => answer,
+            Self::Silence(error) => return (Err(refusal_for(error)), None),
+        };
+        let status = answer.parts.status.as_u16();
+        let (outcome, reason) = match settlement {
+            Settlement::Complete => (success_of(call.mark), format!("the consumer answered {status}")),
+            Settlement::Fail { .. } => {
+                (Outcome::Failed, format!("released: the consumer answered {status}, the next copy will be forwarded"))
+            }
+            Settlement::Hold => (Outcome::Ambiguous, format!("unknown: the consumer answered {status}, which is in neither list")),
+        };
+        let reason = match call.provider.special_statuses.get(&status) {
+            Some(meaning) => format!("{reason}; to this provider {status} means: {meaning}"),
+            None => reason,
+        };
+        let shared = answer.shared(settlement == Settlement::Complete);
+        (Ok(Reply::Relayed { parts: Box::new(answer.parts), body: answer.body, outcome, reason: reason.into() }), Some(shared))
+    }
+}
+
+/// A forward that went without a claim, or beside another, says so in its outcome.
+fn success_of(mark: Option<Mark>) -> Outcome {
+    match mark {
+        Some(Mark::NoId) => Outcome::NoId,
+        Some(Mark::Conflict) => Outcome::Conflict,
+        Some(Mark::StoreDown) => Outcome::StoreDown,
+        Some(Mark::Unknown | Mark::Observe | Mark::Forgotten) | None => Outcome::Forwarded,
+    }
+}
+
+fn refusal_for(error: ForwardError) -> Refusal {
+    match error {
+        ForwardError::NotSent(NotSent::Connect(_)) => Refusal::Unreachable(error.to_string().into()),
+        ForwardError::NotSent(NotSent::LeaseLost) => Refusal::LeaseLost,
+        ForwardError::NotSent(NotSent::Stopping) => Refusal::Stopping,
+        ForwardError::Unknown(Unknown::Timeout | Unknown::Broken(_)) => Refusal::Ambiguous(error.to_string().into()),
+    }
+}
+
+impl Event {
+    /// The same event, to be taken up under key and digest.
+    pub fn conflicting(mut self) -> Self {
+        self.standing = self.standing.conflicting(self.body);
+        self
+    }
+}

@@ -1,0 +1,167 @@
+//! Finding the provider of a request by method, path and host.
+//!
+//! A path must be spelled as it is configured. One that only normalises onto a provider's is nobody's: were it
+//! passed through, the consumer might take it for a delivery that nobody has verified.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{Method, header};
+use tokio::sync::Semaphore;
+
+use super::refusal::Refusal;
+use crate::config::{Config, PathPattern, Provider, Upstream};
+use crate::telemetry::{ProviderWatch, Telemetry};
+
+/// One configured sender at a path, with what belongs to it while the program runs.
+#[derive(Debug)]
+pub struct Route {
+    pub provider: Arc<Provider>,
+    pub watch: Arc<ProviderWatch>,
+    /// Deliveries that may be under way at once, where that is bounded.
+    pub slots: Option<Arc<Semaphore>>,
+}
+
+#[derive(Debug)]
+pub enum Found<'a> {
+    Provider(&'a Arc<Route>),
+    /// Not a delivery: it goes to this consumer untouched.
+    Passthrough(&'a Upstream),
+}
+
+#[derive(Debug)]
+pub struct Routes {
+    by_path: HashMap<String, Vec<Arc<Route>>>,
+    /// Every provider's path, normalised: what must not be passed through.
+    guarded: Vec<String>,
+    passthrough: Option<(Upstream, Vec<PathPattern>)>,
+}
+
+impl Routes {
+    pub fn new(config: &Config, telemetry: &Telemetry) -> Self {
+        let mut by_path: HashMap<String, Vec<Arc<Route>>> = HashMap::new();
+        for provider in &config.providers {
+            let route = Route {
+                watch: Arc::new(telemetry.watch(provider)),
+                slots: provider.max_concurrent.map(|max| Arc::new(Semaphore::new(max))),
+                provider: Arc::clone(provider),
+            };
+            by_path.entry(provider.path.clone()).or_default().push(Arc::new(route));
+        }
+        let guarded = by_path.keys().map(|path| normalise(path).to_ascii_lowercase()).collect();
+        let passthrough = config.passthrough.as_ref().map(|pass| (pass.upstream.clone(), pass.paths.clone()));
+        Self { by_path, guarded, passthrough }
+    }
+
+    /// The provider of this name.
+    pub fn named(&self, name: &str) -> Option<&Arc<Route>> {
+        self.by_path.values().flatten().find(|route| route.provider.name == name)
+    }
+
+    pub fn find(&self, parts: &Parts) -> Result<Found<'_>, Refusal> {
+        let path = parts.uri.path();
+        let Some(candidates) = self.by_path.get(path) else { return self.find_passthrough(path) };
+        let host = host_of(parts);
+        let mut here = candidates.iter().filter(|route| route.provider.host.as_deref().is_none_or(|wanted| Some(wanted) == host.as_deref()));
+        let Some(first) = here.next() else { return Err(Refusal::NotFound) };
+        std::iter::once(first)
+            .chain(here)
+            .find(|route| takes(&route.provider, &parts.method))
+            .map(Found::Provider)
+            .ok_or_else(|| Refusal::MethodNotAllowed { allow: allowed(&first.provider) })
+    }
+
+    fn find_passthrough(&self, path: &str) -> Result<Found<'_>, Refusal> {
+        let Some((upstream, patterns)) = &self.passthrough else { return Err(Refusal::NotFound) };
+        let plain = normalise(path);
+        if self.guarded.contains(&plain.to_ascii_lowercase()) {
+            return Err(Refusal::NotFound);
+        }
+        // Both as it was sent and as the consumer may read it.
+        let is_listed = patterns.iter().any(|pattern| matches(pattern, path) && matches(pattern, &plain));
+        if is_listed { Ok(Found::Passthrough(upstream)) } else { Err(Refusal::NotFound) }
+    }
+}
+
+/// A handshake may come with a method that deliveries do not have.
+fn takes(provider: &Provider, method: &Method) -> bool {
+    provider.methods.contains(method) || provider.handshake.as_ref().and_then(|handshake| handshake.method()) == Some(method)
+}
+
+fn allowed(provider: &Provider) -> Arc<str> {
+    provider.methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ").into()
+}
+
+/// The host that was asked for, in lower case and without a port.
+fn host_of(parts: &Parts) -> Option<String> {
+    let named = parts.headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = parts.uri.host().or_else(|| named.map(|name| name.rsplit_once(':').map_or(name, |(host, _)| host)));
+    host.map(str::to_ascii_lowercase)
+}
+
+fn matches(pattern: &PathPattern, path: &str) -> bool {
+    match pattern {
+        PathPattern::Exact(exact) => path == exact,
+        PathPattern::Below(base) => path.strip_prefix(base.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+    }
+}
+
+/// The path as a lenient server may read it: decoded, without empty and dotted steps, without a slash at its end.
+fn normalise(path: &str) -> String {
+    let mut decoded = percent_decoded(path);
+    // Some servers decode twice.
+    for _ in 0..2 {
+        decoded = percent_decoded(&decoded);
+    }
+    let mut steps: Vec<&str> = Vec::new();
+    for step in decoded.split(['/', '\\']) {
+        match step.split_once(';').map_or(step, |(name, _)| name) {
+            "" | "." => {}
+            ".." => {
+                steps.pop();
+            }
+            name => steps.push(name),
+        }
+    }
+    format!("/{}", steps.join("/"))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let escaped = (bytes[at] == b'%').then(|| bytes.get(at + 1..at + 3)).flatten();
+        let decoded = escaped.and_then(|digits| data_encoding::HEXLOWER_PERMISSIVE.decode(digits).ok());
+        plain.push(decoded.as_ref().map_or(bytes[at], |byte| byte[0]));
+        at += if decoded.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalise;
+
+    #[test]
+    fn spellings_of_one_path_are_recognised() {
+        for spelling in [
+            "/webhooks/stripe",
+            "//webhooks/stripe",
+            "/webhooks//stripe/",
+            "/webhooks/./stripe",
+            "/app/../webhooks/stripe",
+            "/webhooks%2fstripe",
+            "/webhooks%252Fstripe",
+            "/%77ebhooks/stripe",
+            "/webhooks\\stripe",
+            "/webhooks/stripe;v=1",
+            "/../webhooks/stripe",
+        ] {
+            assert_eq!(normalise(spelling), "/webhooks/stripe", "{spelling}");
+        }
+        assert_eq!(normalise("/"), "/");
+        assert_eq!(normalise("/100%/x%zz"), "/100%/x%zz");
+    }
+}
