@@ -5,9 +5,12 @@
 
 mod address;
 mod fingerprint;
+mod flags;
+mod load;
 mod path;
 pub mod problem;
 pub(crate) mod reader;
+mod resolve;
 mod scalar;
 pub(crate) mod secret;
 mod statuses;
@@ -28,6 +31,8 @@ use ipnet::IpNet;
 use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
 pub use address::Upstream;
 pub use fingerprint::Fingerprint;
+pub use flags::Flags;
+pub use load::{Loaded, known_keys};
 pub use path::PathPattern;
 pub use problem::{Origin, Problem};
 pub use reader::Environment;
