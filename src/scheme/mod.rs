@@ -12,6 +12,7 @@ mod language;
 mod layout;
 pub mod locate;
 mod place;
+pub mod preset;
 mod signature;
 mod signed;
 mod timestamp;
