@@ -271,6 +271,7 @@ macro_rules! choices {
         impl $name {
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
+            #[allow(dead_code, reason = "not every choice is written out again")]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
