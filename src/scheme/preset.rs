@@ -72,7 +72,7 @@ impl Preset {
         let (problems, environment) = (Problems::default(), Environment::default());
         self.problems.iter().cloned().for_each(|problem| problems.error(problem));
         let layer = Layer { table: &self.table, path: format!("presets.{}", self.name) };
-        let reader = Reader::new(vec![layer], &problems, &environment);
+        let reader = Reader::new(layer, &problems, &environment);
         let scheme = reader.require("scheme", "a preset says how its provider signs");
         let (event_id, handshake) = (reader.get("event_id"), reader.get("handshake"));
         match scheme {
