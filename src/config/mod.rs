@@ -3,11 +3,21 @@
 //! Nothing outside this module sees a tree, reads a file or a variable. `Config` holds no string that
 //! would have to be parsed later and no `Option` that "must be set by then".
 
+mod address;
+mod fingerprint;
+mod flags;
+mod load;
+mod path;
 pub mod problem;
 pub(crate) mod reader;
+mod resolve;
+mod scalar;
 pub(crate) mod secret;
+mod statuses;
+mod store_url;
 pub(crate) mod tree;
 pub(crate) mod units;
+pub(crate) mod written;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,14 +25,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode, Uri};
+use http::{Method, StatusCode};
 use ipnet::IpNet;
 
 use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+pub use address::Upstream;
+pub use fingerprint::Fingerprint;
+pub use flags::Flags;
+pub use load::{Loaded, known_keys};
+pub use path::PathPattern;
 pub use problem::{Origin, Problem};
 pub use reader::Environment;
 use reader::choices;
 pub use secret::Secret;
+pub use statuses::{StatusRange, Statuses};
+pub use store_url::StoreUrl;
 pub use units::Size;
 
 /// What is run.
@@ -42,6 +59,8 @@ pub struct Config {
     pub log: LogConfig,
     pub drain: Drain,
     pub providers: Vec<Arc<Provider>>,
+    /// The settings outside of providers, section by section: what `check` prints.
+    pub sections: Vec<SectionSettings>,
 }
 
 #[derive(Debug)]
@@ -49,17 +68,6 @@ pub struct Passthrough {
     pub upstream: Upstream,
     pub paths: Vec<PathPattern>,
 }
-
-/// `/health` exactly, or `/app/*`: that path and everything below it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathPattern {
-    Exact(String),
-    Below(String),
-}
-
-/// The consumer's address. `http` or `https`, host, port; the path counts only without `preserve_path`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Upstream(pub Uri);
 
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -70,14 +78,6 @@ pub struct StoreConfig {
     pub timeout: Duration,
     /// A CA certificate for `rediss://`, beside the public roots.
     pub ca_file: Option<PathBuf>,
-}
-
-#[derive(Clone, Debug)]
-pub enum StoreUrl {
-    Memory,
-    File(PathBuf),
-    /// The URL as written, password included: never printed.
-    Redis(Secret),
 }
 
 /// Bounds of the listening side. Every one of them is a 4xx or 503 when it is reached, and counted.
@@ -161,6 +161,14 @@ pub struct Provider {
     pub settings: Vec<Setting>,
 }
 
+/// The settings of one section: the top level has no name.
+#[derive(Clone, Debug)]
+pub struct SectionSettings {
+    pub name: &'static str,
+    pub settings: Vec<Setting>,
+}
+
+/// A setting in the form one would write it, and where it was written.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub key: &'static str,
@@ -173,33 +181,6 @@ pub struct Setting {
 pub enum Tenant {
     Fixed(String),
     At(Place),
-}
-
-/// Which part of a body tells two events with one id apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fingerprint {
-    Body,
-    /// Only these JSON pointers.
-    Include(Vec<String>),
-    /// The JSON body without these pointers.
-    Exclude(Vec<String>),
-}
-
-/// A set of statuses, written as `"2xx"` or `409`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statuses(pub Vec<StatusRange>);
-
-/// Statuses from `first` to `last`, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatusRange {
-    pub first: u16,
-    pub last: u16,
-}
-
-impl Statuses {
-    pub fn contains(&self, status: StatusCode) -> bool {
-        self.0.iter().any(|range| (range.first..=range.last).contains(&status.as_u16()))
-    }
 }
 
 choices!(

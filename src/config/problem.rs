@@ -1,6 +1,7 @@
 //! What is wrong with a configuration: every problem at once, each with its key, its place and what to write instead.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Where a value was written.
@@ -58,11 +59,27 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Problems as they are printed: one below the other, each with what it is.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// "error" or "warning".
+    pub word: &'static str,
+    pub problems: &'a [Problem],
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problems.iter().try_for_each(|problem| writeln!(f, "{}: {problem}", self.word))
+    }
+}
+
 /// The problems and warnings found so far. Reading goes on after each.
 #[derive(Debug, Default)]
 pub struct Problems {
     errors: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
+    /// Every key that was asked for: what the example and the documentation are held against.
+    asked: RefCell<BTreeSet<String>>,
 }
 
 impl Problems {
@@ -78,6 +95,14 @@ impl Problems {
 
     pub fn is_empty(&self) -> bool {
         self.errors.borrow().is_empty()
+    }
+
+    pub fn asked(&self, key: String) {
+        self.asked.borrow_mut().insert(key);
+    }
+
+    pub fn into_asked(self) -> BTreeSet<String> {
+        self.asked.into_inner()
     }
 
     /// Errors and warnings, each in the order of the file.

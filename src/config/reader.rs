@@ -3,15 +3,21 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::fmt;
 
 use super::problem::{Origin, Problem, Problems};
 use super::tree::{Node, Table, Value};
-use super::units::{self, Size};
 
 /// The variables of the process, taken once. Tests make their own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Environment(HashMap<String, String>);
+
+/// Names only: any of the values may be a secret.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Environment {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the process's environment")]
@@ -82,47 +88,84 @@ pub struct Found<T> {
 }
 
 /// One table of a section, with the path under which messages name it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Layer<'a> {
     pub table: &'a Table,
     pub path: String,
 }
 
-/// Reads the keys of one section: from its first layer that has them.
+/// What a section that nobody wrote is read from.
+static UNWRITTEN: Table = Table { entries: Vec::new(), origin: Origin::Builtin };
+
+/// Reads the keys of one section: from its own layer, or from the first one below that has them.
+///
+/// `finish` goes through the section's own keys. The layers below belong to others and have readers of their own.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    layers: Vec<Layer<'a>>,
+    own: Layer<'a>,
+    below: Vec<Layer<'a>>,
     problems: &'a Problems,
     environment: &'a Environment,
     asked: RefCell<Vec<&'static str>>,
-    pending: RefCell<Vec<&'static str>>,
+    refused: RefCell<Vec<Refused>>,
+}
+
+/// Keys that are known and cannot be used here, with the reason.
+#[derive(Debug)]
+struct Refused {
+    keys: &'static [&'static str],
+    what: &'static str,
+    help: &'static str,
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(layers: Vec<Layer<'a>>, problems: &'a Problems, environment: &'a Environment) -> Self {
-        Self { layers, problems, environment, asked: RefCell::default(), pending: RefCell::default() }
+    pub fn new(own: Layer<'a>, problems: &'a Problems, environment: &'a Environment) -> Self {
+        let (asked, refused) = (RefCell::default(), RefCell::default());
+        Self { own, below: Vec::new(), problems, environment, asked, refused }
+    }
+
+    /// Adds a layer below all others.
+    pub fn lay_under(&mut self, layer: Layer<'a>) {
+        self.below.push(layer);
+    }
+
+    pub fn own(&self) -> &Layer<'a> {
+        &self.own
     }
 
     /// A reader of one table found while reading another.
     pub fn of_table(table: &'a Table, at: &At<'a>) -> Self {
-        Self::new(vec![Layer { table, path: at.key.clone() }], at.problems, at.environment)
+        Self::new(Layer { table, path: at.key.clone() }, at.problems, at.environment)
+    }
+
+    /// A reader of the table under `key`; of an empty one where it is not written.
+    pub fn section(&self, key: &'static str) -> Self {
+        let table = match self.node(key) {
+            Some((Node { value: Value::Table(table), .. }, _)) => table,
+            Some((node, at)) => {
+                at.wrong_type(node, "a table", &format!("[{}] and its keys below it", at.key));
+                &UNWRITTEN
+            }
+            None => &UNWRITTEN,
+        };
+        Self::of_table(table, &self.at(key))
     }
 
     /// The place of `key` in the section's own layer.
     pub fn at(&self, key: &str) -> At<'a> {
-        let path = self.layers.first().map_or("", |layer| &layer.path);
-        At { key: join(path, key), problems: self.problems, environment: self.environment }
+        At { key: join(&self.own.path, key), problems: self.problems, environment: self.environment }
     }
 
     /// Where the section itself begins.
     pub fn origin(&self) -> Origin {
-        self.layers.first().map_or(Origin::Builtin, |layer| layer.table.origin.clone())
+        self.own.table.origin.clone()
     }
 
     /// The node under `key`, with the place to name in messages.
     pub fn node(&self, key: &'static str) -> Option<(&'a Node, At<'a>)> {
         self.asked.borrow_mut().push(key);
-        let (layer, node) = self.layers.iter().find_map(|layer| Some((layer, layer.table.get(key)?)))?;
+        let mut layers = std::iter::once(&self.own).chain(&self.below);
+        let (layer, node) = layers.find_map(|layer| Some((layer, layer.table.get(key)?)))?;
         let at = At { key: join(&layer.path, key), problems: self.problems, environment: self.environment };
         Some((node, at))
     }
@@ -148,32 +191,39 @@ impl<'a> Reader<'a> {
     /// The value of a key that must be set.
     pub fn require<T: FromNode>(&self, key: &'static str, help: &str) -> Option<Found<T>> {
         if !self.has(key) {
-            self.problems.error(self.at(key).problem(Some(self.origin()), "is missing", help));
+            self.problems.error(self.at(key).problem(self.written_at(), "is missing", help));
         }
         self.found(key)
     }
 
-    /// Keys that are part of the design and not built yet: refused by name, never ignored.
-    pub fn pending(&self, keys: &[&'static str]) {
-        self.pending.borrow_mut().extend_from_slice(keys);
+    /// Where the section begins, if somebody wrote it.
+    pub fn written_at(&self) -> Option<Origin> {
+        Some(self.origin()).filter(|origin| *origin != Origin::Builtin)
     }
 
-    /// Notes every key that nobody asked for.
+    /// Keys that are part of the design and not built yet: refused by name, never ignored.
+    pub fn pending(&self, keys: &'static [&'static str]) {
+        self.refuse(keys, "is not built yet", "remove the key; this version would not act on it");
+    }
+
+    /// Keys that are known and have no place in this section.
+    pub fn refuse(&self, keys: &'static [&'static str], what: &'static str, help: &'static str) {
+        self.refused.borrow_mut().push(Refused { keys, what, help });
+    }
+
+    /// Notes every key of the section that nobody asked for.
     pub fn finish(self) {
-        let (asked, pending) = (self.asked.into_inner(), self.pending.into_inner());
-        for layer in &self.layers {
-            for entry in &layer.table.entries {
-                let key = entry.key.as_str();
-                if asked.contains(&key) {
-                    continue;
-                }
-                let (what, help) = if pending.contains(&key) {
-                    ("is not built yet".to_owned(), "remove the key; this version would not act on it".to_owned())
-                } else {
-                    ("is not a known key".to_owned(), nearest(key, &asked))
-                };
-                self.problems.error(Problem { key: join(&layer.path, key), origin: Some(entry.origin.clone()), what, help });
-            }
+        let (asked, refused) = (self.asked.into_inner(), self.refused.into_inner());
+        for key in &asked {
+            self.problems.asked(join(&self.own.path, key));
+        }
+        for entry in self.own.table.entries.iter().filter(|entry| !asked.contains(&entry.key.as_str())) {
+            let (what, help) = match refused.iter().find(|refused| refused.keys.contains(&entry.key.as_str())) {
+                Some(refused) => (refused.what.to_owned(), refused.help.to_owned()),
+                None => ("is not a known key".to_owned(), nearest(&entry.key, &asked)),
+            };
+            let key = join(&self.own.path, &entry.key);
+            self.problems.error(Problem { key, origin: Some(entry.origin.clone()), what, help });
         }
     }
 }
@@ -183,11 +233,17 @@ pub fn nearest(name: &str, known: &[&str]) -> String {
     let mut known: Vec<&str> = known.to_vec();
     known.sort_unstable();
     known.dedup();
-    match known.iter().map(|other| (distance(name, other), other)).min() {
-        Some((steps, other)) if steps <= 2.max(name.len() / 3) => format!("did you mean `{other}`?"),
-        _ if known.is_empty() => "remove it".to_owned(),
-        _ => format!("known here: {}", known.join(", ")),
+    match misspelt(name, &known) {
+        Some(other) => format!("did you mean `{other}`?"),
+        None if known.is_empty() => "remove it".to_owned(),
+        None => format!("known here: {}", known.join(", ")),
     }
+}
+
+/// The known name that `name` is probably a misspelling of.
+pub fn misspelt<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let (steps, other) = known.iter().map(|other| (distance(name, other), *other)).min()?;
+    (steps <= 2.max(name.len() / 3)).then_some(other)
 }
 
 /// Edit distance, for names of a few dozen letters.
@@ -205,122 +261,6 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-impl FromNode for String {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Text(text) | Value::Loose(text) => Some(text.clone()),
-            _ => {
-                at.wrong_type(node, "a string", "it in quotes");
-                None
-            }
-        }
-    }
-}
-
-impl FromNode for u64 {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let number = match &node.value {
-            Value::Integer(number) => Self::try_from(*number).ok(),
-            Value::Loose(text) => text.trim().parse().ok(),
-            _ => {
-                at.wrong_type(node, "a whole number", "it without quotes");
-                return None;
-            }
-        };
-        if number.is_none() {
-            at.error(node, "must be a whole number, nought or more", "write it in digits, without a sign");
-        }
-        number
-    }
-}
-
-impl FromNode for usize {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        u64::from_node(node, at).and_then(|number| Self::try_from(number).ok())
-    }
-}
-
-impl FromNode for bool {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Bool(flag) => Some(*flag),
-            Value::Loose(text) if matches!(text.trim(), "true" | "false") => Some(text.trim() == "true"),
-            _ => {
-                at.wrong_type(node, "true or false", "true or false, without quotes");
-                None
-            }
-        }
-    }
-}
-
-impl FromNode for Duration {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let help = "write a number with its unit, in quotes: \"250ms\", \"15s\", \"5m\", \"72h\", \"7d\"";
-        match &node.value {
-            Value::Text(text) | Value::Loose(text) => {
-                let read = units::duration(text);
-                if read.is_none() {
-                    at.error(node, format!("is not a duration: \"{text}\""), help);
-                }
-                read
-            }
-            Value::Integer(_) => {
-                at.error(node, "is a duration without a unit", help);
-                None
-            }
-            _ => {
-                at.error(node, format!("must be a duration, not {}", node.value.kind()), help);
-                None
-            }
-        }
-    }
-}
-
-impl FromNode for Size {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let help = "write a number with its unit, in quotes: \"64KiB\", \"25MiB\"";
-        let read = match &node.value {
-            Value::Text(text) | Value::Loose(text) => units::size(text),
-            _ => None,
-        };
-        if read.is_none() {
-            at.error(node, "is not a size with a unit", help);
-        }
-        read
-    }
-}
-
-impl<T: FromNode> FromNode for Vec<T> {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        match &node.value {
-            Value::List(items) => {
-                let read: Vec<Option<T>> = items.iter().map(|item| T::from_node(item, at)).collect();
-                read.into_iter().collect()
-            }
-            // A variable holds one text: a TOML list, or a single item.
-            Value::Loose(text) if text.trim_start().starts_with('[') => {
-                let list = loose_list(text, node, at)?;
-                Self::from_node(&list, at)
-            }
-            Value::Loose(_) => Some(vec![T::from_node(node, at)?]),
-            _ => {
-                at.wrong_type(node, "a list", "it in square brackets: [ ... ]");
-                None
-            }
-        }
-    }
-}
-
-fn loose_list(text: &str, node: &Node, at: &At<'_>) -> Option<Node> {
-    let problems = Problems::default();
-    let table = super::tree::parse(&format!("value = {text}"), |_| node.origin.clone(), &problems);
-    let list = table.get("value").filter(|_| problems.is_empty()).cloned();
-    if list.is_none() {
-        at.error(node, "is not a TOML list", "write it as in the file: [\"a\", \"b\"]");
-    }
-    list
-}
-
 /// An enum that is written as one of a few words. Words after `pending` are designed and not built yet.
 macro_rules! choices {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? } $(pending { $($later:literal),+ $(,)? })?) => {
@@ -331,8 +271,15 @@ macro_rules! choices {
         impl $name {
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
+            #[allow(dead_code, reason = "not every choice is written out again")]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl $crate::config::written::AsWritten for $name {
+            fn as_written(&self) -> String {
+                $crate::config::written::quoted(self.as_str())
             }
         }
 

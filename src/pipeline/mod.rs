@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
+use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate, Upstream};
+use crate::scheme::{Proof, Received};
 use crate::store::{Mark, Store};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
 use audience::{Ended, News, end_of};
@@ -49,7 +51,7 @@ use intake::{Bounds, Buffered};
 use once::{Event, Standing};
 use refusal::Refusal;
 use reply::{End, Reply};
-use route::{Found, Route, Routes};
+use route::{Found, Route, Routes, Slot};
 use upstream::{ForwardError, Patience, Upstreams};
 use verify::Verified;
 
@@ -96,9 +98,10 @@ impl Pipeline {
             }
         };
         record.provider(&route.watch);
-        let _slot = route.slots.as_ref().map(|slots| slots.try_acquire()).transpose();
-        let _slot = _slot.map_err(|_| Refusal::Limited(Limit::Concurrency))?;
-        if let Some(challenge) = handshake::unsigned(&route.provider, &parts) {
+        let slot = route.slot()?;
+        if body.is_end_stream()
+            && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
+        {
             return self.answer_challenge(challenge, &route, parts, Bytes::new(), peer).await;
         }
         self.refuse_early(&route, &parts)?;
@@ -112,13 +115,13 @@ impl Pipeline {
         let verified = verify::verify(&route, delivery, now()).await?;
         if let Some(proof) = verified.proof() {
             record.verified_with(proof.slot);
-            if let Some(challenge) = handshake::signed(&route.provider, &verified.delivery().received()) {
+            if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {
                 let delivery = verified.into_delivery();
                 return self.answer_challenge(challenge, &route, delivery.parts, delivery.body, peer).await;
             }
         }
 
-        let event = self.identify(route, verified)?;
+        let event = self.identify(route, verified, slot)?;
         if let Some(id) = &event.id {
             record.event(id);
         }
@@ -137,13 +140,15 @@ impl Pipeline {
     }
 
     /// Finds the event's id and key. Nothing of a delivery that did not verify may reach the store.
-    fn identify(&self, route: Arc<Route>, verified: Verified) -> Result<Event, Refusal> {
+    fn identify(&self, route: Arc<Route>, verified: Verified, slot: Option<Slot>) -> Result<Event, Refusal> {
         let provider = Arc::clone(&route.provider);
         let received = verified.delivery().received();
         let body = identify::fingerprint(&provider.fingerprint, received.body);
-        let found = match identify::event_id(provider.event_id.as_ref(), provider.tenant.as_ref(), &received) {
-            Ok(found) => found,
-            Err(error) => return Err(Refusal::BadId(error.explain())),
+        let bad = |error: identify::IdError| Refusal::BadId(error.explain());
+        let tenant = provider.tenant.as_ref();
+        let found = match &provider.event_id {
+            Some(rule) => identify::event_id(rule, tenant, &received).map_err(bad)?,
+            None => None,
         };
         let (id, standing) = match (verified.proof(), found, provider.missing_id) {
             (None, id, _) => (id, Standing::Unclaimed { mark: None }),
@@ -154,12 +159,12 @@ impl Pipeline {
             (Some(_), None, MissingId::Forward) => (None, Standing::Unclaimed { mark: Some(Mark::NoId) }),
             (Some(_), None, MissingId::Reject) => return Err(Refusal::MissingId),
             (Some(_), None, MissingId::Hash) => {
-                let id = EventId::of_body(received.body);
+                let id = identify::body_id(&provider.fingerprint, tenant, &received).map_err(bad)?.ok_or(Refusal::MissingId)?;
                 let standing = self.keyed(&provider.name, &id, false);
                 (Some(id), standing)
             }
         };
-        Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing })
+        Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing, slot })
     }
 
     fn keyed(&self, provider: &str, id: &EventId, body_matters: bool) -> Standing {
@@ -191,8 +196,13 @@ impl Pipeline {
                     return end_of(ending, provider.on_duplicate);
                 }
                 Some(Joined::Accepted(_)) => return Ok(Reply::Duplicate { done: None, replay: false }),
-                Some(Joined::OtherBody) if provider.on_conflict == OnConflict::Reject => return Err(Refusal::Conflict),
-                Some(Joined::OtherBody) => event.conflicting(),
+                Some(Joined::OtherBody) => {
+                    event.route.watch.conflict();
+                    if provider.on_conflict == OnConflict::Reject {
+                        return Err(Refusal::Conflict);
+                    }
+                    event.conflicting()
+                }
                 Some(Joined::Full) => return Err(Refusal::Limited(Limit::Waiters)),
             };
         }
@@ -235,7 +245,7 @@ impl Pipeline {
     /// Answers a challenge, or passes it on; neither claims anything.
     async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Parts, body: Bytes, peer: SocketAddr) -> End {
         match challenge {
-            Challenge::Answer { body, content_type } => Ok(Reply::Challenge { body, content_type }),
+            Challenge::Answer(answer) => Ok(Reply::Challenge(answer)),
             Challenge::PassOn => {
                 let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
                 let (parts, body) = self.pass(upstream, preserve_path, parts, Outgoing::Whole(Full::new(body)), peer).await?;
@@ -271,6 +281,10 @@ impl Pipeline {
 /// What is passed through, or on, gets the patience of an ordinary proxy.
 const CONNECT_RETRY: Duration = Duration::from_secs(3);
 const PASS_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn challenge(route: &Route, received: &Received<'_>, proof: Option<&Proof>) -> Option<Challenge> {
+    handshake::challenge(route.provider.handshake.as_ref()?, received, proof)
+}
 
 /// Waits until the deadline, where there is one.
 async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>, late: Refusal) -> Result<T, Refusal> {

@@ -22,7 +22,7 @@ use super::hold::Hold;
 use super::identify::{BodyDigest, EventKey};
 use super::refusal::Refusal;
 use super::reply::{End, Reply, Shared};
-use super::route::Route;
+use super::route::{Route, Slot};
 use super::settle::{Settlement, settlement_for};
 use super::upstream::{self, ForwardError, NotSent, Patience, Unknown, Used};
 use super::verify::Verified;
@@ -51,6 +51,8 @@ pub struct Event {
     pub id: Option<Arc<str>>,
     pub body: BodyDigest,
     pub standing: Standing,
+    /// Its place among those that may be under way at once; kept until the attempt is over, with or without its sender.
+    pub slot: Option<Slot>,
 }
 
 /// What an event is deduplicated on.
@@ -200,10 +202,10 @@ impl Pipeline {
     }
 
     /// Forwards the event and settles its claim, if it has one.
-    async fn attempt(&self, event: Event, permit: Permit, mut audience: Audience) {
+    async fn attempt(&self, mut event: Event, permit: Permit, mut audience: Audience) {
         let Permit { claim, mark } = permit;
         let route = Arc::clone(&event.route);
-        let _held = claim.as_ref().map(|_| route.watch.claim_held());
+        let _held = (event.slot.take(), claim.as_ref().map(|_| route.watch.claim_held()));
         let hold = claim.as_ref().map(Hold::of);
         let (began, attempt) = (Instant::now(), claim.as_ref().map(Claim::attempt));
         let call = Call { provider: &route.provider, deadline: began + route.provider.upstream_timeout, attempt, mark };

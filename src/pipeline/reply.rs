@@ -27,7 +27,7 @@ pub enum Reply {
     /// Not a delivery: the consumer's answer to a request that was passed through.
     Passed { parts: Box<response::Parts>, body: ReplyBody },
     /// A challenge, answered here.
-    Challenge { body: Bytes, content_type: &'static str },
+    Challenge(Response<Bytes>),
 }
 
 /// An answer that can be given to several copies.
@@ -53,7 +53,7 @@ pub fn outcome(end: &End) -> Outcome {
         Ok(Reply::Duplicate { .. }) => Outcome::Duplicate,
         Ok(Reply::AckedInFlight) => Outcome::InFlight,
         Ok(Reply::Passed { .. }) => Outcome::Forwarded,
-        Ok(Reply::Challenge { .. }) => Outcome::Handshake,
+        Ok(Reply::Challenge(_)) => Outcome::Handshake,
         Err(refusal) => refusal.outcome(),
     }
 }
@@ -67,7 +67,7 @@ pub fn reason(end: &End) -> Cow<'static, str> {
         Ok(Reply::Duplicate { .. }) => "this event is done; nothing was forwarded".into(),
         Ok(Reply::AckedInFlight) => "told 2xx while another copy is under way, as configured: if that one fails, the event is lost".into(),
         Ok(Reply::Passed { .. }) => "passed through".into(),
-        Ok(Reply::Challenge { .. }) => "a challenge, answered".into(),
+        Ok(Reply::Challenge(_)) => "a challenge, answered".into(),
         Err(refusal) => refusal.reason(),
     }
 }
@@ -80,7 +80,7 @@ pub fn respond(end: End, outcome: Outcome) -> Response<ReplyBody> {
         Ok(Reply::Mirrored { answer }) => mirrored(&answer),
         Ok(Reply::Duplicate { done, replay }) => duplicate(done.as_deref().filter(|_| replay)),
         Ok(Reply::AckedInFlight) => json(StatusCode::OK, r#"{"status":"in_flight"}"#),
-        Ok(Reply::Challenge { body, content_type }) => challenge(body, content_type),
+        Ok(Reply::Challenge(answer)) => answer.map(ReplyBody::whole),
         Err(refusal) => refused(&refusal),
     };
     response.headers_mut().insert(headers::OUTCOME, HeaderValue::from_static(outcome.as_str()));
@@ -116,14 +116,6 @@ fn duplicate(replayed: Option<&Done>) -> Response<ReplyBody> {
     if let Some(value) = reply.content_type.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
-    response
-}
-
-fn challenge(body: Bytes, content_type: &'static str) -> Response<ReplyBody> {
-    let mut response = Response::new(ReplyBody::whole(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, header};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::refusal::Refusal;
 use crate::config::{Config, PathPattern, Provider, Upstream};
-use crate::telemetry::{ProviderWatch, Telemetry};
+use crate::telemetry::{Limit, ProviderWatch, Telemetry};
 
 /// One configured sender at a path, with what belongs to it while the program runs.
 #[derive(Debug)]
@@ -20,7 +20,18 @@ pub struct Route {
     pub provider: Arc<Provider>,
     pub watch: Arc<ProviderWatch>,
     /// Deliveries that may be under way at once, where that is bounded.
-    pub slots: Option<Arc<Semaphore>>,
+    slots: Option<Arc<Semaphore>>,
+}
+
+/// A place among the deliveries that may be under way at once.
+pub type Slot = OwnedSemaphorePermit;
+
+impl Route {
+    /// Takes a place, where they are bounded.
+    pub fn slot(&self) -> Result<Option<Slot>, Refusal> {
+        let taken = self.slots.as_ref().map(|slots| Arc::clone(slots).try_acquire_owned()).transpose();
+        taken.map_err(|_| Refusal::Limited(Limit::Concurrency))
+    }
 }
 
 #[derive(Debug)]
@@ -86,7 +97,7 @@ impl Routes {
 
 /// A handshake may come with a method that deliveries do not have.
 fn takes(provider: &Provider, method: &Method) -> bool {
-    provider.methods.contains(method) || provider.handshake.as_ref().and_then(|handshake| handshake.method()) == Some(method)
+    provider.methods.contains(method) || provider.handshake.as_ref().is_some_and(|handshake| handshake.method == *method)
 }
 
 fn allowed(provider: &Provider) -> Arc<str> {

@@ -1,0 +1,63 @@
+//! From a file, the environment and flags to a `Config`: one tree, one resolver.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::problem::{Origin, Problem, Problems};
+use super::resolve::{self, Context, Presets};
+use super::tree::{self, Table};
+use super::{Config, Environment, Flags};
+
+/// A configuration that can be run, and what is worth a second look.
+#[derive(Debug)]
+pub struct Loaded {
+    pub config: Config,
+    pub warnings: Vec<Problem>,
+}
+
+impl Config {
+    /// Reads everything that was written: flags win over variables, variables over the file.
+    ///
+    /// On failure everything that is wrong comes back at once, in the order of the file.
+    pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Vec<Problem>> {
+        let problems = Problems::default();
+        let mut root = match &flags.config {
+            Some(path) => read(path, &problems).map_err(|problem| vec![problem])?,
+            None => Table::empty(Origin::Builtin),
+        };
+        // Flags go first to name their provider, so that a variable finds it, and again because they win.
+        flags.lay(&mut root);
+        tree::lay_environment(&mut root, environment.iter());
+        flags.lay(&mut root);
+        resolved(&root, environment, problems)
+    }
+}
+
+fn read(path: &Path, problems: &Problems) -> Result<Table, Problem> {
+    let text = std::fs::read_to_string(path).map_err(|error| Problem {
+        key: String::new(),
+        origin: None,
+        what: format!("{} cannot be read: {error}", path.display()),
+        help: "check the path given to --config, and its permissions".to_owned(),
+    })?;
+    Ok(tree::parse(&text, |line| Origin::File { line }, problems))
+}
+
+fn resolved(root: &Table, environment: &Environment, problems: Problems) -> Result<Loaded, Vec<Problem>> {
+    let context = Context { problems: &problems, environment, presets: &Presets::SHIPPED };
+    let config = resolve::config(root, &context);
+    let (errors, warnings) = problems.into_parts();
+    match config {
+        Some(config) if errors.is_empty() => Ok(Loaded { config, warnings }),
+        _ => Err(errors),
+    }
+}
+
+/// Every key a file may hold, as the resolvers ask for them: `listen`, `store.url`, `providers.NAME.path`.
+pub fn known_keys() -> BTreeSet<String> {
+    let (problems, environment) = (Problems::default(), Environment::default());
+    let mut root = Table::empty(Origin::Builtin);
+    root.set(&["providers", "NAME"], tree::Value::Table(Table::empty(Origin::Builtin)), &Origin::Builtin);
+    resolve::config(&root, &Context { problems: &problems, environment: &environment, presets: &Presets::SHIPPED });
+    problems.into_asked()
+}

@@ -1,0 +1,122 @@
+//! Checks of one provider that look at several of its keys at once.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::config::units::Written;
+use crate::config::written::AsWritten;
+use crate::config::{Limits, MissingId};
+
+use super::provider::Draft;
+
+pub(super) fn check(draft: &Draft<'_>, limits: &Limits) {
+    retention_outlasts_tolerance(draft);
+    retention_outlasts_lease(draft);
+    retention_outlasts_retries(draft);
+    deadline_comes_before_timeout(draft);
+    status_means_one_thing(draft);
+    rejection_has_no_other_meaning(draft);
+    path_goes_to_one_place(draft);
+    body_fits_the_buffers(draft, limits);
+    lost_deliveries_are_known(draft);
+    events_can_be_told_apart(draft);
+}
+
+/// A signature that outlives the memory of its event lets a captured delivery through again.
+fn retention_outlasts_tolerance(draft: &Draft<'_>) {
+    let (retention, tolerance) = (draft.policy.times.retention, draft.identity.scheme.as_ref().and_then(|s| s.tolerance()));
+    if let Some(tolerance) = tolerance.filter(|tolerance| retention < *tolerance) {
+        let what = shorter("retention", retention, "the scheme's tolerance", tolerance);
+        let help = format!("a delivery could be replayed once its event is forgotten: write {} or more", tolerance.as_written());
+        draft.section.error(draft.section.written_of(&["retention", "scheme"]), what, help);
+    }
+}
+
+/// A claim lives as long as the retention: a longer lease would be held on nothing.
+fn retention_outlasts_lease(draft: &Draft<'_>) {
+    let (retention, lease) = (draft.policy.times.retention, draft.policy.times.lease);
+    if retention < lease {
+        let what = shorter("retention", retention, "lease", lease);
+        let help = format!("write a retention of {} or more, or a shorter lease", lease.as_written());
+        draft.section.error(draft.section.written_of(&["retention", "lease"]), what, help);
+    }
+}
+
+fn retention_outlasts_retries(draft: &Draft<'_>) {
+    let (retention, window) = (draft.policy.times.retention, draft.identity.retry_window);
+    if let Some(window) = window.filter(|window| retention < *window) {
+        let what = shorter("retention", retention, "the provider's retry_window", window);
+        draft.section.warn("retention", what, "a late copy is forwarded as a new event");
+    }
+}
+
+/// A deadline past the timeout would never be met: the call is given up first.
+fn deadline_comes_before_timeout(draft: &Draft<'_>) {
+    let times = &draft.policy.times;
+    let Some(deadline) = times.answer_deadline else { return };
+    if deadline.is_zero() {
+        draft.section.error("answer_deadline", "is nought: no answer would be in time", "write a duration, or \"none\"");
+    }
+    if deadline > times.upstream_timeout {
+        let what = shorter("upstream_timeout", times.upstream_timeout, "answer_deadline", deadline);
+        let help = format!("write an answer_deadline of {} or less, or \"none\"", times.upstream_timeout.as_written());
+        draft.section.error(draft.section.written_of(&["answer_deadline", "upstream_timeout"]), what, help);
+    }
+}
+
+fn status_means_one_thing(draft: &Draft<'_>) {
+    let outcomes = &draft.policy.outcomes;
+    let shared = outcomes.release_on.as_ref().and_then(|release_on| release_on.overlap(&outcomes.complete_on));
+    if let Some(status) = shared {
+        draft.section.error("release_on", format!("{status} is in complete_on too"), "a status either completes or releases");
+    }
+}
+
+fn rejection_has_no_other_meaning(draft: &Draft<'_>) {
+    let status = draft.policy.door.reject_status;
+    if let Some(meaning) = draft.identity.special_statuses.get(&status.as_u16()) {
+        let what = format!("{} means something to {}: {meaning}", status.as_u16(), draft.name);
+        let other = if status == StatusCode::BAD_REQUEST { 403 } else { 400 };
+        draft.section.warn("reject_status", what, format!("write a status without a meaning of its own, such as {other}"));
+    }
+}
+
+/// With `preserve_path` the delivery's own path is sent: one in the upstream would be dropped silently.
+fn path_goes_to_one_place(draft: &Draft<'_>) {
+    let target = &draft.policy.target;
+    if let Some(upstream) = target.upstream.as_ref().filter(|upstream| target.preserve_path && upstream.has_path()) {
+        let what = format!("has a path that preserve_path would leave out: {}", upstream.as_written());
+        draft.section.error("upstream", what, "write preserve_path = false to deliver to that path, or drop the path");
+    }
+}
+
+fn body_fits_the_buffers(draft: &Draft<'_>, limits: &Limits) {
+    let max_body = draft.policy.door.max_body;
+    if max_body > limits.buffered {
+        let what = format!("{max_body} is more than all bodies together may take, {}", limits.buffered);
+        draft.section.error("max_body", what, "raise buffered in [limits], or write less here");
+    }
+}
+
+fn lost_deliveries_are_known(draft: &Draft<'_>) {
+    if draft.identity.retry_window == Some(Duration::ZERO) {
+        let what =
+            format!("{} never delivers again by itself: in sync mode an event is lost when the consumer fails", draft.name);
+        let help = "plan for redelivery by hand; queue mode is designed for this and not built yet";
+        draft.section.warn("retry_window", what, help);
+    }
+}
+
+fn events_can_be_told_apart(draft: &Draft<'_>) {
+    if draft.section.has("event_id") || draft.policy.copies.missing_id == MissingId::Hash {
+        return;
+    }
+    let fate = if draft.policy.copies.missing_id == MissingId::Reject { "rejected" } else { "forwarded, duplicates too" };
+    let what = format!("is not set: every delivery is {fate}");
+    draft.section.warn("event_id", what, "write event_id = { json = \"/id\" }, or missing_id = \"hash\"");
+}
+
+fn shorter(one: &str, length: Duration, other: &str, wanted: Duration) -> String {
+    format!("{one} ({}) is shorter than {other} ({})", Written(length), Written(wanted))
+}

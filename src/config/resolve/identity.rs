@@ -1,0 +1,114 @@
+//! What makes a provider the one it is, and no other: its route, its scheme, its events, its habits.
+//! These keys have no place in `[defaults]`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Method;
+
+use crate::config::Tenant;
+use crate::config::path::{Host, RoutePath};
+use crate::config::reader::{At, FromNode};
+use crate::config::tree::{Node, Value};
+use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+
+use super::preset::{Preset, Presets};
+use super::secrets;
+use super::section::Section;
+
+/// The keys that `Identity` reads, `public_*` and `event_time` being still to come.
+pub(super) const KEYS: &[&str] = &[
+    "path",
+    "methods",
+    "host",
+    "preset",
+    "scheme",
+    "secret",
+    "secrets",
+    "event_id",
+    "tenant",
+    "handshake",
+    "retry_window",
+    "disables_on_failure",
+    "special_statuses",
+];
+
+pub(super) struct Identity {
+    pub(super) path: Option<String>,
+    pub(super) methods: Vec<Method>,
+    pub(super) host: Option<String>,
+    pub(super) preset: Option<&'static str>,
+    pub(super) scheme: Option<Scheme>,
+    pub(super) keys: Option<Vec<Key>>,
+    pub(super) event_id: Option<IdRule>,
+    pub(super) tenant: Option<Tenant>,
+    pub(super) handshake: Option<Handshake>,
+    pub(super) retry_window: Option<Duration>,
+    pub(super) disables_on_failure: bool,
+    pub(super) special_statuses: BTreeMap<u16, String>,
+}
+
+impl Identity {
+    pub(super) fn read(name: &str, section: &Section<'_>, preset: Option<Preset>, presets: &Presets) -> Self {
+        let path = section.require::<RoutePath>("path", "write path = \"/webhooks/NAME\": where this provider delivers to");
+        let methods = methods(section);
+        let host = section.optional::<Host>("host");
+        let scheme = scheme(name, section, presets);
+        Self {
+            path: path.map(|path| path.0),
+            methods,
+            host: host.map(|host| host.0),
+            preset: preset.map(|preset| preset.name),
+            keys: secrets::keys(section, scheme.as_ref()),
+            scheme,
+            event_id: section.verbatim("event_id"),
+            tenant: section.verbatim("tenant"),
+            handshake: section.verbatim("handshake"),
+            retry_window: section.optional("retry_window"),
+            disables_on_failure: section.or("disables_on_failure", false),
+            special_statuses: section.verbatim("special_statuses").unwrap_or_default(),
+        }
+    }
+
+    /// Whether a delivery that fails is the last one: it is not sent again, or the provider turns the endpoint off.
+    pub(super) fn cannot_be_put_off(&self) -> bool {
+        self.retry_window == Some(Duration::ZERO) || self.disables_on_failure
+    }
+
+    /// Whether nobody but the provider can have chosen the event id.
+    pub(super) fn has_signed_id(&self) -> bool {
+        match (&self.event_id, &self.scheme) {
+            (Some(id), Some(scheme)) => id.is_signed(scheme),
+            _ => false,
+        }
+    }
+}
+
+fn methods(section: &Section<'_>) -> Vec<Method> {
+    let methods = section.or("methods", vec![Method::POST]);
+    if methods.is_empty() {
+        section.error("methods", "is empty", "write [\"POST\"]: without a method nothing would be let in");
+    }
+    methods
+}
+
+fn scheme(name: &str, section: &Section<'_>, presets: &Presets) -> Option<Scheme> {
+    // A preset that was named and does not exist has been noted: that is the mistake, not the missing scheme.
+    if !section.has("scheme") && !section.has("preset") {
+        section.error("scheme", "is missing", presets.help_without_scheme(name));
+    }
+    section.verbatim("scheme")
+}
+
+impl FromNode for Tenant {
+    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Text(text) | Value::Loose(text) if text.is_empty() => {
+                at.error(node, "is empty", "write the tenant's name, or a place such as { header = \"X-Shop\" }");
+                None
+            }
+            Value::Text(text) | Value::Loose(text) => Some(Self::Fixed(text.clone())),
+            _ => Place::from_node(node, at).map(Self::At),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What is done with a provider's deliveries. Each of these keys may stand in `[defaults]` too.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::config::reader::{At, Found, FromNode};
+use crate::config::scalar::OrNone;
+use crate::config::tree::Node;
+use crate::config::written::AsWritten;
+use crate::config::{
+    Ambiguous, Dedupe, Fingerprint, InFlight, MissingId, Mode, OnConflict, OnDuplicate, OnStoreDown, Settle, Size, Statuses,
+    Upstream,
+};
+
+use super::section::Section;
+
+/// Longer than a crashed proxy's event should wait; renewed while a call runs, so that slow consumers keep it.
+const LEASE: Duration = Duration::from_secs(15);
+/// A lease is renewed every third of it: below this the store hears of little else.
+const LEASE_LEAST: Duration = Duration::from_secs(1);
+/// A consumer that works for minutes is slow, not dead; one that is silent for longer will not answer.
+const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// A restart of the consumer on the same machine.
+const CONNECT_RETRY: Duration = Duration::from_secs(3);
+/// The longest that most providers keep trying.
+const RETENTION: WholeSeconds = WholeSeconds(Duration::from_secs(72 * 3600));
+/// Ten times what common events have; presets raise it where a provider documents more.
+const MAX_BODY: Size = Size(5 << 20);
+const INSTANT: Duration = Duration::from_millis(1);
+
+pub(super) struct Policy {
+    pub(super) target: Target,
+    pub(super) copies: Copies,
+    pub(super) times: Times,
+    pub(super) outcomes: Outcomes,
+    pub(super) door: Door,
+}
+
+/// Defaults that follow from what the provider is.
+#[derive(Clone, Copy)]
+pub(super) struct Derived {
+    pub(super) on_conflict: OnConflict,
+    pub(super) on_store_down: OnStoreDown,
+}
+
+impl Policy {
+    pub(super) fn read(section: &Section<'_>, top: Option<&Found<Upstream>>, derived: Derived) -> Self {
+        section.or("mode", Mode::Sync);
+        Self {
+            target: Target::read(section, top),
+            copies: Copies::read(section, derived.on_conflict),
+            times: Times::read(section),
+            outcomes: Outcomes::read(section, derived.on_store_down),
+            door: Door::read(section),
+        }
+    }
+}
+
+/// Where deliveries go.
+pub(super) struct Target {
+    /// `None` where nobody says: noted at the top level, once for all providers.
+    pub(super) upstream: Option<Upstream>,
+    pub(super) preserve_path: bool,
+}
+
+impl Target {
+    fn read(section: &Section<'_>, top: Option<&Found<Upstream>>) -> Self {
+        let own = section.reader().found::<Upstream>("upstream");
+        let upstream = own.or_else(|| top.cloned());
+        if let Some(found) = &upstream {
+            section.note("upstream", found.value.as_written(), found.origin.clone());
+        }
+        Self { upstream: upstream.map(|found| found.value), preserve_path: section.or("preserve_path", true) }
+    }
+}
+
+/// What tells a copy from another event, and what it gets.
+pub(super) struct Copies {
+    pub(super) missing_id: MissingId,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) in_flight: InFlight,
+    pub(super) on_duplicate: OnDuplicate,
+    pub(super) on_conflict: OnConflict,
+    pub(super) dedupe: Dedupe,
+}
+
+impl Copies {
+    fn read(section: &Section<'_>, on_conflict: OnConflict) -> Self {
+        Self {
+            missing_id: section.or("missing_id", MissingId::Forward),
+            fingerprint: section.or("fingerprint", Fingerprint::Body),
+            in_flight: section.or("in_flight", InFlight::Wait),
+            on_duplicate: section.or("on_duplicate", OnDuplicate::Ok),
+            on_conflict: section.or("on_conflict", on_conflict),
+            dedupe: section.or("dedupe", Dedupe::On),
+        }
+    }
+}
+
+pub(super) struct Times {
+    pub(super) retention: Duration,
+    pub(super) lease: Duration,
+    pub(super) upstream_timeout: Duration,
+    pub(super) answer_deadline: Option<Duration>,
+    pub(super) connect_retry: Duration,
+}
+
+impl Times {
+    fn read(section: &Section<'_>) -> Self {
+        Self {
+            retention: section.or("retention", RETENTION).0,
+            lease: section.at_least("lease", LEASE, LEASE_LEAST),
+            upstream_timeout: section.at_least("upstream_timeout", UPSTREAM_TIMEOUT, INSTANT),
+            answer_deadline: section.or("answer_deadline", OrNone(None)).0,
+            connect_retry: section.or("connect_retry", CONNECT_RETRY),
+        }
+    }
+}
+
+/// What an end of a call does to the claim.
+pub(super) struct Outcomes {
+    pub(super) complete_on: Statuses,
+    pub(super) release_on: Option<Statuses>,
+    pub(super) ambiguous: Ambiguous,
+    pub(super) on_store_down: OnStoreDown,
+    pub(super) settle: Settle,
+}
+
+impl Outcomes {
+    fn read(section: &Section<'_>, on_store_down: OnStoreDown) -> Self {
+        Self {
+            complete_on: section.or("complete_on", Statuses::success()),
+            release_on: section.optional("release_on"),
+            ambiguous: section.or("ambiguous", Ambiguous::Hold),
+            on_store_down: section.or("on_store_down", on_store_down),
+            settle: section.or("settle", Settle::WithReply),
+        }
+    }
+}
+
+/// What is let in.
+pub(super) struct Door {
+    pub(super) enforce: bool,
+    pub(super) reject_status: StatusCode,
+    pub(super) max_body: Size,
+    pub(super) max_concurrent: Option<usize>,
+}
+
+impl Door {
+    fn read(section: &Section<'_>) -> Self {
+        let reject_status = section.or("reject_status", StatusCode::UNAUTHORIZED);
+        if !reject_status.is_client_error() {
+            let what = format!("{} does not say that the sender is at fault", reject_status.as_u16());
+            section.error("reject_status", what, "write 400 to 499");
+        }
+        let max_concurrent = section.or("max_concurrent", OrNone(None)).0;
+        if max_concurrent == Some(0) {
+            section.error("max_concurrent", "is nought: no delivery would be let in", "write a number, or \"none\"");
+        }
+        Self {
+            enforce: section.or("enforce", true),
+            reject_status,
+            max_body: section.at_least("max_body", MAX_BODY, Size(1)),
+            max_concurrent,
+        }
+    }
+}
+
+/// A duration that a store counts in seconds: rounded up, since forgetting early is the worse mistake.
+#[derive(Clone, Copy)]
+struct WholeSeconds(Duration);
+
+impl FromNode for WholeSeconds {
+    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
+        let duration = Duration::from_node(node, at)?;
+        let up = u64::from(duration.subsec_nanos() > 0);
+        Some(Self(Duration::from_secs(duration.as_secs().saturating_add(up))))
+    }
+}
+
+impl AsWritten for WholeSeconds {
+    fn as_written(&self) -> String {
+        self.0.as_written()
+    }
+}

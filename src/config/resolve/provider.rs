@@ -1,0 +1,135 @@
+//! `[providers.NAME]` over `[defaults]`, its preset and what is built in.
+
+use crate::config::reader::Layer;
+use crate::config::tree::{Entry, Table, Value};
+use crate::config::written::quoted;
+use crate::config::{Limits, OnConflict, OnStoreDown, Provider};
+
+use super::identity::{self, Identity};
+use super::policy::{Derived, Policy};
+use super::section::Section;
+use super::top::Top;
+use super::{Context, checks};
+
+/// Part of the design and not built yet.
+const PENDING: &[&str] =
+    &["order_by", "public_key", "public_url", "event_time", "replay_guard", "closed_max", "rate_limit", "allow_networks"];
+
+/// What a provider is read together with.
+pub(super) struct Surroundings<'s, 'a> {
+    pub(super) context: &'s Context<'a>,
+    pub(super) defaults: Layer<'a>,
+    pub(super) top: &'s Top,
+    pub(super) limits: &'s Limits,
+}
+
+/// A provider as far as it could be read. It outlives its own mistakes, so that checks across providers see it too.
+pub(super) struct Draft<'a> {
+    pub(super) name: &'a str,
+    pub(super) section: Section<'a>,
+    pub(super) identity: Identity,
+    pub(super) policy: Policy,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn read(entry: &'a Entry, surroundings: &Surroundings<'_, 'a>) -> Option<Self> {
+        let name = entry.key.as_str();
+        let (context, table) = (surroundings.context, table_of(entry, surroundings.context)?);
+        let mut section = context.section(table, format!("providers.{name}"));
+        section.lay_under(surroundings.defaults.clone());
+        let preset = context.presets.of(name, &section);
+        if let Some(preset) = preset {
+            section.lay_under(Layer { table: preset.table, path: format!("providers.{name}") });
+        }
+        section.reader().pending(PENDING);
+        let identity = Identity::read(name, &section, preset, context.presets);
+        let policy = Policy::read(&section, surroundings.top.upstream.as_ref(), derived(&identity));
+        let draft = Self { name, section, identity, policy };
+        checks::check(&draft, surroundings.limits);
+        Some(draft)
+    }
+
+    /// Whether it names an upstream of its own, usable or not.
+    pub(super) fn has_upstream(&self) -> bool {
+        self.section.has("upstream")
+    }
+
+    /// The provider, unless something is missing that nothing can stand in for.
+    pub(super) fn finish(self) -> Option<Provider> {
+        let settings = self.section.finish();
+        let (identity, Policy { target, copies, times, outcomes, door }) = (self.identity, self.policy);
+        Some(Provider {
+            name: self.name.to_owned(),
+            path: identity.path?,
+            methods: identity.methods,
+            host: identity.host,
+            preset: identity.preset,
+            scheme: identity.scheme?,
+            keys: identity.keys?,
+            event_id: identity.event_id,
+            tenant: identity.tenant,
+            handshake: identity.handshake,
+            retry_window: identity.retry_window,
+            disables_on_failure: identity.disables_on_failure,
+            special_statuses: identity.special_statuses,
+            upstream: target.upstream?,
+            preserve_path: target.preserve_path,
+            missing_id: copies.missing_id,
+            fingerprint: copies.fingerprint,
+            retention: times.retention,
+            lease: times.lease,
+            upstream_timeout: times.upstream_timeout,
+            answer_deadline: times.answer_deadline,
+            connect_retry: times.connect_retry,
+            in_flight: copies.in_flight,
+            on_duplicate: copies.on_duplicate,
+            on_conflict: copies.on_conflict,
+            complete_on: outcomes.complete_on,
+            release_on: outcomes.release_on,
+            ambiguous: outcomes.ambiguous,
+            on_store_down: outcomes.on_store_down,
+            settle: outcomes.settle,
+            enforce: door.enforce,
+            dedupe: copies.dedupe,
+            reject_status: door.reject_status,
+            max_body: door.max_body,
+            max_concurrent: door.max_concurrent,
+            settings,
+        })
+    }
+}
+
+/// The section's table, its name looked at on the way: it is a metric label and a part of every key.
+fn table_of<'a>(entry: &'a Entry, context: &Context<'a>) -> Option<&'a Table> {
+    let at = context.at(format!("providers.{}", entry.key));
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let begins_well = entry.key.bytes().next().is_some_and(is_plain);
+    if !begins_well || !entry.key.bytes().all(|b| is_plain(b) || matches!(b, b'_' | b'-')) {
+        let help = "write small letters, digits, `_` and `-`, a letter or digit first";
+        at.error(&entry.node, format!("is not a name for a provider: {}", quoted(&entry.key)), help);
+    }
+    match &entry.node.value {
+        Value::Table(table) => Some(table),
+        _ => {
+            at.wrong_type(&entry.node, "a table", &format!("[providers.{}] and its keys below it", entry.key));
+            None
+        }
+    }
+}
+
+fn derived(identity: &Identity) -> Derived {
+    Derived {
+        // Where the signature covers the id, another body is still the same event: such bodies differ legitimately.
+        on_conflict: if identity.has_signed_id() { OnConflict::Duplicate } else { OnConflict::Forward },
+        // A 503 helps only where the provider comes back and bears it.
+        on_store_down: if identity.cannot_be_put_off() { OnStoreDown::Open } else { OnStoreDown::Closed },
+    }
+}
+
+/// Reads `[defaults]` for its own sake: what is wrong there is said once, whether or not a provider uses it.
+pub(super) fn check_defaults(section: Section<'_>) {
+    section.reader().pending(PENDING);
+    section.reader().refuse(identity::KEYS, "cannot be a default", "it belongs to one provider: write it in [providers.NAME]");
+    Policy::read(&section, None, Derived { on_conflict: OnConflict::Forward, on_store_down: OnStoreDown::Closed });
+    section.finish();
+}
