@@ -104,6 +104,8 @@ struct Shared {
 impl App {
     /// Opens the store, binds the ports and starts serving. A store that cannot be reached does not stop it.
     pub fn start(config: Config) -> Result<Self, StartError> {
+        // Whoever speaks TLS without naming a provider gets this one. A second start finds it in place.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let config = Arc::new(config);
         let telemetry = Arc::new(Telemetry::new().map_err(internal)?);
         let shared = Shared {

@@ -5,13 +5,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::problem::Report;
-use crate::config::{Config, Environment, Flags, Loaded, Setting};
+use crate::config::{Config, Environment, Flags, Loaded, Setting, Upstream};
+use crate::pipeline::upstream::Upstreams;
+use crate::store::{StoreError, StoreSource};
 
 /// A value longer than this stands alone, so that one long scheme does not push every origin out of sight.
 const VALUE_WIDTH_MAX: usize = 40;
-
-/// The configuration cannot be used: the same code as for a wrong command line.
-const UNUSABLE: u8 = 2;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -27,6 +26,47 @@ pub struct Probe {
     pub result: Result<String, String>,
 }
 
+pub fn main(args: &Args, environment: &Environment) -> ExitCode {
+    let checked = super::block_on(run(args, environment, reach, &mut io::stdout()));
+    match checked.and_then(|result| result) {
+        Ok(code) => code,
+        Err(error) => super::fail(super::FAILED, error),
+    }
+}
+
+/// Asks the store and every upstream once.
+async fn reach(config: &Config) -> Vec<Probe> {
+    let mut probes = vec![Probe { name: format!("store {}", config.store.url.masked()), result: reach_store(config).await }];
+    let mut seen: Vec<&Upstream> = Vec::new();
+    for provider in &config.providers {
+        if !seen.contains(&&provider.upstream) {
+            seen.push(&provider.upstream);
+            let result = reach_upstream(&provider.upstream).await;
+            probes.push(Probe { name: format!("upstream {}", provider.upstream.0), result });
+        }
+    }
+    probes
+}
+
+async fn reach_store(config: &Config) -> Result<String, String> {
+    let words = |error: StoreError| error.to_string();
+    let store = StoreSource::open(&config.store).map_err(words)?.connect().map_err(words)?;
+    store.ping().await.map_err(words)?;
+    match store.about().await.map_err(words)? {
+        Some(about) if about.evicts() => {
+            Err(format!("maxmemory-policy is {}: forgotten events would be forwarded again; set noeviction", about.policy))
+        }
+        Some(about) => Ok(format!("answers, version {}", about.version)),
+        None => Ok("can be opened".to_owned()),
+    }
+}
+
+async fn reach_upstream(upstream: &Upstream) -> Result<String, String> {
+    let upstreams = Upstreams::new().map_err(|error| error.to_string())?;
+    upstreams.probe(upstream).await.map_err(|error| error.to_string())?;
+    Ok("takes connections".to_owned())
+}
+
 /// Checks the configuration, then asks `reach` for the store and the upstreams. Fails if any of them does.
 pub async fn run(
     args: &Args,
@@ -38,7 +78,7 @@ pub async fn run(
         Ok(loaded) => loaded,
         Err(problems) => {
             write!(out, "{}", Report { word: "error", problems: &problems })?;
-            return Ok(ExitCode::from(UNUSABLE));
+            return Ok(ExitCode::from(super::UNUSABLE));
         }
     };
     print_config(&loaded, out)?;

@@ -1,3 +1,70 @@
-//! One file a command.
+//! The command line: one file a command.
 
 pub mod check;
+pub mod demo;
+pub mod health;
+pub mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::Environment;
+
+/// Something went wrong while running.
+const FAILED: u8 = 1;
+/// The command line or the configuration cannot be used.
+const UNUSABLE: u8 = 2;
+
+/// Dedupes inbound webhooks in front of any consumer: no event lost, none taken effect twice.
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Try it:
+  hookonce demo
+
+Put it in front of a consumer on port 3000, without a file and without a server:
+  GITHUB_SECRET=... hookonce run --upstream http://127.0.0.1:3000 --provider github --secret-env GITHUB_SECRET
+
+With a configuration:
+  hookonce check --config hookonce.toml
+  hookonce run --config hookonce.toml";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve: verify deliveries, forward each event once, answer duplicates
+    Run(run::Args),
+    /// Check configuration, secrets, store and upstream, and show where each value came from
+    Check(check::Args),
+    /// See it work: the real proxy, a built-in consumer, signed deliveries with duplicates
+    Demo(demo::Args),
+    /// Ask a running instance whether it is alive, or ready
+    Health(health::Args),
+}
+
+/// Parses the arguments and runs the command.
+pub fn main() -> ExitCode {
+    let environment = Environment::of_process();
+    match Cli::parse().command {
+        Command::Run(args) => run::run(&args, &environment),
+        Command::Check(args) => check::main(&args, &environment),
+        Command::Demo(args) => demo::run(&args),
+        Command::Health(args) => health::run(&args, &environment),
+    }
+}
+
+/// A small runtime for a command that is not serving.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, std::io::Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(future))
+}
+
+fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {
+    eprintln!("hookonce: {error}");
+    ExitCode::from(code)
+}

@@ -1,6 +1,7 @@
 //! From a file, the environment and flags to a `Config`: one tree, one resolver.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::problem::{Origin, Problem, Problems};
@@ -21,16 +22,39 @@ impl Config {
     /// On failure everything that is wrong comes back at once, in the order of the file.
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Vec<Problem>> {
         let problems = Problems::default();
-        let mut root = match &flags.config {
-            Some(path) => read(path, &problems).map_err(|problem| vec![problem])?,
-            None => Table::empty(Origin::Builtin),
-        };
-        // Flags go first to name their provider, so that a variable finds it, and again because they win.
-        flags.lay(&mut root);
-        tree::lay_environment(&mut root, environment.iter());
-        flags.lay(&mut root);
+        let root = laid(flags, environment, &problems)?;
         resolved(&root, environment, problems)
     }
+
+    /// Where the admin side of an instance with this configuration answers; nothing else of it is looked at.
+    pub fn admin_address(flags: &Flags, environment: &Environment) -> Result<SocketAddr, Vec<Problem>> {
+        let problems = Problems::default();
+        let root = laid(flags, environment, &problems)?;
+        let context = Context { problems: &problems, environment, presets: &Presets::SHIPPED };
+        let address = resolve::admin_address(&root, &context);
+        let (errors, _) = problems.into_parts();
+        if errors.is_empty() { Ok(address) } else { Err(errors) }
+    }
+
+    /// Reads a configuration that is text already, without flags or variables laid over it.
+    pub fn from_text(text: &str, environment: &Environment) -> Result<Loaded, Vec<Problem>> {
+        let problems = Problems::default();
+        let root = tree::parse(text, |line| Origin::File { line }, &problems);
+        resolved(&root, environment, problems)
+    }
+}
+
+/// The file, with variables over it and flags over those.
+fn laid(flags: &Flags, environment: &Environment, problems: &Problems) -> Result<Table, Vec<Problem>> {
+    let mut root = match &flags.config {
+        Some(path) => read(path, problems).map_err(|problem| vec![problem])?,
+        None => Table::empty(Origin::Builtin),
+    };
+    // Flags go first to name their provider, so that a variable finds it, and again because they win.
+    flags.lay(&mut root);
+    tree::lay_environment(&mut root, environment.iter());
+    flags.lay(&mut root);
+    Ok(root)
 }
 
 fn read(path: &Path, problems: &Problems) -> Result<Table, Problem> {

@@ -17,6 +17,7 @@ mod section;
 mod store;
 mod top;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::problem::Problems;
@@ -44,6 +45,11 @@ impl<'a> Context<'a> {
     fn section(&self, table: &'a Table, path: String) -> Section<'a> {
         Section::new(Reader::new(Layer { table, path }, self.problems, self.environment))
     }
+}
+
+/// Resolves the one key that a caller of the admin side needs.
+pub(super) fn admin_address<'a>(root: &'a Table, context: &Context<'a>) -> SocketAddr {
+    top::admin_address(&context.section(root, String::new()))
 }
 
 /// Resolves the whole tree. `None` only where a problem has been noted.

@@ -35,7 +35,7 @@ pub(super) struct Top {
 impl Top {
     pub(super) fn read(root: &Section<'_>) -> Self {
         let listen = root.or("listen", SocketAddr::from(LISTEN));
-        let admin = root.or("admin", SocketAddr::from(ADMIN));
+        let admin = admin_address(root);
         let admin_token = root.optional::<Sourced>("admin_token").map(|token| token.secret);
         check_addresses(root, listen, admin, admin_token.is_some());
         let upstream = root.found("upstream");
@@ -50,6 +50,10 @@ impl Top {
             workers: root.within("workers", cores(), 1..=WORKERS_MOST),
         }
     }
+}
+
+pub(super) fn admin_address(root: &Section<'_>) -> SocketAddr {
+    root.or("admin", SocketAddr::from(ADMIN))
 }
 
 /// The cores this process may use.

@@ -1,0 +1,109 @@
+//! `hookonce run`: serves until a signal, then stops in order.
+
+use std::process::ExitCode;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{FAILED, UNUSABLE, block_on, fail};
+use crate::app::App;
+use crate::config::problem::Report;
+use crate::config::{Config, Environment, Flags, Loaded, StoreUrl};
+use crate::telemetry::log;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+pub fn run(args: &Args, environment: &Environment) -> ExitCode {
+    let loaded = match Config::load(&args.flags, environment) {
+        Ok(loaded) => loaded,
+        Err(problems) => {
+            eprint!("{}", Report { word: "error", problems: &problems });
+            return ExitCode::from(UNUSABLE);
+        }
+    };
+    log::start(&loaded.config.log);
+    block_on(serve(loaded)).unwrap_or_else(|error| fail(FAILED, error))
+}
+
+async fn serve(loaded: Loaded) -> ExitCode {
+    let Loaded { config, warnings } = loaded;
+    for warning in &warnings {
+        tracing::warn!(key = warning.key, "{}; {}", warning.what, warning.help);
+    }
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return fail(FAILED, error),
+    };
+    let introduction = Introduction::of(&config);
+    let app = match App::start(config) {
+        Ok(app) => app,
+        Err(error) => return fail(FAILED, error),
+    };
+    introduction.say(&app);
+    signals.next().await;
+    tracing::info!("stopping: not ready any more, finishing what is under way; a second signal stops at once");
+    tokio::select! {
+        is_finished = app.stop() => {
+            tracing::info!(finished = is_finished, "stopped");
+            ExitCode::SUCCESS
+        }
+        () = signals.next() => {
+            tracing::warn!("stopped at once; claims that were open are left to their leases");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// What is said at start, taken from the configuration before it is handed over.
+struct Introduction {
+    store: String,
+    limit: Option<&'static str>,
+    providers: Vec<(String, String, String)>,
+}
+
+impl Introduction {
+    fn of(config: &Config) -> Self {
+        let limit = match config.store.url {
+            StoreUrl::Memory => Some("memory: forgets every event when the program ends; it is for trying out"),
+            StoreUrl::File(_) => Some("file: serves a single instance; several instances need Redis"),
+            StoreUrl::Redis(_) => None,
+        };
+        let providers = config.providers.iter().map(|provider| {
+            let upstream = provider.upstream.0.to_string();
+            (provider.name.clone(), provider.path.clone(), upstream)
+        });
+        Self { store: config.store.url.masked(), limit, providers: providers.collect() }
+    }
+
+    fn say(self, app: &App) {
+        let Self { store, limit, providers } = self;
+        tracing::info!(listen = %app.listen, admin = %app.admin, store, version = env!("CARGO_PKG_VERSION"), "serving");
+        if let Some(limit) = limit {
+            tracing::info!("{limit}");
+        }
+        for (provider, path, upstream) in providers {
+            tracing::info!(provider, path, upstream, "provider");
+        }
+    }
+}
