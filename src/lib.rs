@@ -5,4 +5,5 @@
 //! file may say; `app` puts them together; `cli` is one file a command.
 
 pub mod config;
+pub mod pipeline;
 pub mod scheme;
