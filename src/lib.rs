@@ -4,6 +4,7 @@
 //! their events; `store` remembers events; `telemetry` is what can be watched; `admin` serves it; `config` is what a
 //! file may say; `app` puts them together; `cli` is one file a command.
 
+pub mod cli;
 pub mod config;
 pub mod pipeline;
 pub mod scheme;
