@@ -18,7 +18,7 @@ use std::time::Duration;
 use http::{Method, StatusCode, Uri};
 use ipnet::IpNet;
 
-use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+use crate::scheme::{Handshake, IdRule, Key, Place, Pointer, Scheme};
 pub use problem::{Origin, Problem};
 pub use reader::Environment;
 use reader::choices;
@@ -180,9 +180,9 @@ pub enum Tenant {
 pub enum Fingerprint {
     Body,
     /// Only these JSON pointers.
-    Include(Vec<String>),
+    Include(Vec<Pointer>),
     /// The JSON body without these pointers.
-    Exclude(Vec<String>),
+    Exclude(Vec<Pointer>),
 }
 
 /// A set of statuses, written as `"2xx"` or `409`.
