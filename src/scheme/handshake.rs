@@ -5,6 +5,7 @@
 
 use http::Method;
 
+use super::algorithm::is_token;
 use super::place::Place;
 use crate::config::Secret;
 use crate::config::reader::{At, FromNode, Reader, choices};
@@ -34,6 +35,13 @@ pub struct Condition {
 pub struct Guard {
     pub place: Place,
     pub secret: Secret,
+}
+
+impl Guard {
+    /// Whether this is the token. The comparison takes the same time wherever the difference lies.
+    pub fn admits(&self, offered: &[u8]) -> bool {
+        is_token(&self.secret, offered)
+    }
 }
 
 choices!(

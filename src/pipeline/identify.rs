@@ -1,0 +1,82 @@
+//! Which event a delivery carries: its id, the key it is remembered under, and the fingerprint of its body.
+//!
+//! Two different ids never share a key or a written form. A value that stands twice is no id: parsers would disagree.
+
+mod body_digest;
+mod event_id;
+mod event_key;
+
+use std::borrow::Cow;
+
+use crate::config::{Fingerprint, Tenant};
+use crate::scheme::locate::{self, RepeatedError};
+use crate::scheme::{Composite, IdRule, Received};
+
+pub use body_digest::{BodyDigest, fingerprint};
+pub use event_id::EventId;
+pub use event_key::EventKey;
+
+/// Why a delivery's id cannot be used, though there is one. The sender's fault: a 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdError {
+    /// A header, parameter or JSON key on the way to the id stands there more than once.
+    Ambiguous,
+    TooLong,
+}
+
+impl IdError {
+    pub fn explain(self) -> &'static str {
+        match self {
+            Self::Ambiguous => "the event id stands there more than once, so that it cannot be told which one counts",
+            Self::TooLong => "the event id is longer than 4 KiB",
+        }
+    }
+}
+
+impl From<RepeatedError> for IdError {
+    fn from(_: RepeatedError) -> Self {
+        Self::Ambiguous
+    }
+}
+
+/// The event id by the first alternative that is there. `None`: no id, or no tenant where one is asked for.
+pub fn event_id(rule: &IdRule, tenant: Option<&Tenant>, received: &Received<'_>) -> Result<Option<EventId>, IdError> {
+    for composite in rule.alternatives() {
+        if let Some(parts) = parts_of(composite, received)? {
+            return of_tenant(tenant, parts, received);
+        }
+    }
+    Ok(None)
+}
+
+/// An id made of the body's fingerprint, for deliveries that have none of their own.
+pub fn body_id(rule: &Fingerprint, tenant: Option<&Tenant>, received: &Received<'_>) -> Result<Option<EventId>, IdError> {
+    let part = format!("body-{}", fingerprint(rule, received.body)).into_bytes();
+    of_tenant(tenant, vec![part], received)
+}
+
+/// The values of a composite, absent ones empty. `None` where one is missing that must be there.
+fn parts_of(composite: &Composite, received: &Received<'_>) -> Result<Option<Vec<Vec<u8>>>, IdError> {
+    let mut parts = Vec::with_capacity(composite.parts().len());
+    for part in composite.parts() {
+        match locate::find(&part.place, received)? {
+            Some(value) => parts.push(value.into_owned()),
+            None if part.optional => parts.push(Vec::new()),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(parts))
+}
+
+/// Puts the tenant before the parts. Without its tenant an id is not known: two tenants could share it.
+fn of_tenant(tenant: Option<&Tenant>, parts: Vec<Vec<u8>>, received: &Received<'_>) -> Result<Option<EventId>, IdError> {
+    let tenant = match tenant {
+        None => return EventId::new(parts),
+        Some(Tenant::Fixed(name)) => Some(Cow::Borrowed(name.as_bytes())),
+        Some(Tenant::At(place)) => locate::find(place, received)?,
+    };
+    tenant.map_or(Ok(None), |tenant| EventId::new([vec![tenant.into_owned()], parts].concat()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! What the store dedupes on: namespace, provider and event id in one string.
+
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
+use super::{BodyDigest, EventId};
+use crate::scheme::json::feed;
+
+/// `{namespace}:{provider}:{id}`, readable where that is safe. Cheap to clone and to compare.
+///
+/// Namespace and provider come from the configuration, which keeps colons out of them; an id that could be mistaken
+/// for a delimiter or for another id is written as a tilde and a digest.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey(Arc<str>);
+
+/// Longer ids are digested, so that keys stay short.
+const READABLE_BYTES_MAX: usize = 128;
+
+impl EventKey {
+    pub fn new(namespace: &str, provider: &str, id: &EventId) -> Self {
+        let id = readable(id).unwrap_or_else(|| digested(id));
+        Self(format!("{namespace}:{provider}:{id}").into())
+    }
+
+    /// The key of an event that shares its id with another of a different body.
+    pub fn with_digest(&self, digest: BodyDigest) -> Self {
+        Self(format!("{}:{digest}", self.0).into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The id as it is, if every byte of it is harmless and there are few enough.
+fn readable(id: &EventId) -> Option<String> {
+    let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    let text = id.display();
+    (id.parts().flatten().all(is_harmless) && text.len() <= READABLE_BYTES_MAX).then_some(text)
+}
+
+fn digested(id: &EventId) -> String {
+    let mut digest = Sha256::new();
+    id.parts().for_each(|part| feed(&mut digest, part));
+    format!("~{}", HEXLOWER.encode(&digest.finalize()))
+}

@@ -1,0 +1,4 @@
+//! The way of one delivery.
+
+pub mod handshake;
+pub mod identify;
