@@ -175,3 +175,18 @@ fn presets_that_ship_resolve_without_a_problem() {
         assert!(resolved.is_some() && problems.is_empty(), "{name}: {:?}", problems.into_parts());
     }
 }
+
+/// What `[defaults]` refuses as belonging to one provider is exactly what it does not read itself.
+#[test]
+fn every_key_of_a_provider_is_a_default_or_refused_as_one() {
+    let known = crate::config::known_keys();
+    let keys = |section: &str| -> Vec<String> {
+        let own = known.iter().filter_map(|key| key.strip_prefix(section));
+        own.filter(|key| !key.contains('.')).map(str::to_owned).collect()
+    };
+    let (of_defaults, mut refused) = (keys("defaults."), keys("providers.NAME."));
+    refused.retain(|key| !of_defaults.contains(key));
+    let mut listed = identity::KEYS.to_vec();
+    listed.sort_unstable();
+    assert_eq!(refused, listed);
+}
