@@ -34,7 +34,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Why the program cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    Bind { address: SocketAddr, error: io::Error },
+    Bind {
+        address: SocketAddr,
+        error: io::Error,
+    },
     Store(StoreError),
     /// A runtime, a metric or a TLS client that could not be made.
     Internal(Box<dyn std::error::Error + Send + Sync>),

@@ -6,6 +6,7 @@
 pub mod events;
 pub mod monitor;
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use tokio::time::sleep;
 use crate::app::Lifecycle;
 use crate::config::{Config, Readiness};
 use crate::pipeline::route::Routes;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::telemetry::Telemetry;
 
 /// Scrapers, probes and a few people.
@@ -86,12 +87,14 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
             (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
             _ if path == "/api/events" || path.starts_with("/api/events/") => {
-                match self.admit(&request, peer) {
+                let answered = match self.admit(&request, peer) {
                     Ok(()) => events::answer(self, &request, peer).await,
-                    Err(refused) => refused,
-                }
+                    Err(denied) => Err(denied),
+                };
+                answered.unwrap_or_else(Denied::respond)
             }
-            _ => refuse(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events"),
+            _ => Denied::new(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events")
+                .respond(),
         }
     }
 
@@ -116,20 +119,43 @@ impl Admin {
     fn metrics(&self) -> AdminResponse {
         match self.telemetry.metrics.render() {
             Ok(body) => reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", body),
-            Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            Err(error) => Denied::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).respond(),
         }
     }
 
     /// Whether the caller may ask for this.
-    fn admit(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<(), AdminResponse> {
+    fn admit(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<(), Denied> {
         let is_write = request.method() != Method::GET && request.method() != Method::HEAD;
         match &self.config.admin_token {
             Some(token) if bearer(request).is_some_and(|given| bool::from(given.ct_eq(token.bytes()))) => Ok(()),
-            Some(_) => Err(refuse(StatusCode::UNAUTHORIZED, "this needs `Authorization: Bearer ADMIN_TOKEN`")),
-            None if is_write => Err(refuse(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),
+            Some(_) => Err(Denied::new(StatusCode::UNAUTHORIZED, "this needs `Authorization: Bearer ADMIN_TOKEN`")),
+            None if is_write => Err(Denied::new(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),
             None if peer.ip().is_loopback() => Ok(()),
-            None => Err(refuse(StatusCode::FORBIDDEN, "without `admin_token` only this machine may ask")),
+            None => Err(Denied::new(StatusCode::FORBIDDEN, "without `admin_token` only this machine may ask")),
         }
+    }
+}
+
+/// Why a caller gets nothing.
+#[derive(Debug)]
+pub struct Denied {
+    status: StatusCode,
+    reason: Cow<'static, str>,
+}
+
+impl Denied {
+    pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, reason: reason.into() }
+    }
+
+    fn respond(self) -> AdminResponse {
+        json_reply(self.status, &json!({ "status": "refused", "reason": self.reason }))
+    }
+}
+
+impl From<StoreError> for Denied {
+    fn from(error: StoreError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
 }
 
@@ -143,10 +169,6 @@ fn text(status: StatusCode, body: &'static str) -> AdminResponse {
 
 pub fn json_reply(status: StatusCode, value: &serde_json::Value) -> AdminResponse {
     reply(status, "application/json", format!("{value}\n"))
-}
-
-pub fn refuse(status: StatusCode, reason: &str) -> AdminResponse {
-    json_reply(status, &json!({ "status": "refused", "reason": reason }))
 }
 
 fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> AdminResponse {

@@ -22,10 +22,10 @@ pub async fn watch(admin: &Admin) -> ! {
         ticks.tick().await;
         let answer = admin.telemetry.store(StoreOp::Ping, admin.store.ping()).await;
         let is_new = state.turn(admin, answer);
-        if is_new || state.pings.is_multiple_of(ABOUT_EVERY) {
-            if let Ok(Some(about)) = admin.store.about().await {
-                state.note(admin, &about, is_new);
-            }
+        if (is_new || state.pings.is_multiple_of(ABOUT_EVERY))
+            && let Ok(Some(about)) = admin.store.about().await
+        {
+            state.note(admin, &about, is_new);
         }
         state.pings = state.pings.wrapping_add(1);
     }

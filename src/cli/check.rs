@@ -121,3 +121,52 @@ fn print_probes(probes: &[Probe], out: &mut impl Write) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How `check` ends, and what it prints.
+    async fn check(store: &str, probes: fn() -> Vec<Probe>) -> (String, String) {
+        let flag = |text: &str| Some(text.to_owned());
+        let flags = Flags {
+            upstream: flag("http://127.0.0.1:3000"),
+            store: flag(store),
+            provider: flag("stripe"),
+            secret_env: flag("SECRET"),
+            ..Flags::default()
+        };
+        let environment = Environment::from([("SECRET", "0123456789abcdef")]);
+        let mut out = Vec::new();
+        let code = run(&Args { flags }, &environment, async |_: &Config| probes(), &mut out).await.unwrap();
+        (format!("{code:?}"), String::from_utf8(out).unwrap())
+    }
+
+    #[tokio::test]
+    async fn usable_configuration_is_shown_with_its_origins() {
+        let (code, text) = check("memory:", || vec![Probe { name: "store memory:".into(), result: Ok("answers".into()) }]).await;
+        assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
+        for line in [
+            "upstream        = \"http://127.0.0.1:3000\"  # flag --upstream\n",
+            "# flag --store\n",
+            "# preset stripe\n",
+            "ok: store memory:: answers\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_reached_fails_the_check() {
+        let (code, text) = check("memory:", || vec![Probe { name: "upstream".into(), result: Err("refused".into()) }]).await;
+        assert_eq!(code, format!("{:?}", ExitCode::FAILURE));
+        assert!(text.ends_with("error: upstream: refused\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn unusable_configuration_ends_before_anything_is_reached() {
+        let (code, text) = check("postgres://db", || unreachable!("nothing is asked")).await;
+        assert_eq!(code, format!("{:?}", ExitCode::from(2)));
+        assert!(text.starts_with("error: flag --store: store.url: PostgreSQL is not built yet\n"), "{text}");
+    }
+}

@@ -4,6 +4,7 @@ pub mod check;
 pub mod demo;
 pub mod health;
 pub mod run;
+pub mod verify;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,8 @@ enum Command {
     Check(check::Args),
     /// See it work: the real proxy, a built-in consumer, signed deliveries with duplicates
     Demo(demo::Args),
+    /// Judge a saved request as hookonce would: signature, timestamp, event id, and what is wrong
+    Verify(verify::VerifyArgs),
     /// Ask a running instance whether it is alive, or ready
     Health(health::Args),
 }
@@ -54,6 +57,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, &environment),
         Command::Check(args) => check::main(&args, &environment),
         Command::Demo(args) => demo::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Health(args) => health::run(&args, &environment),
     }
 }

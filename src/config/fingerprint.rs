@@ -1,17 +1,17 @@
 //! Which part of a body tells two events with one id apart.
 
+use crate::scheme::Pointer;
+
 use super::reader::{At, FromNode, Reader};
-use super::scalar::{Fault, checked_text};
 use super::tree::{Node, Value};
-use super::written::{AsWritten, quoted};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fingerprint {
     Body,
-    /// Only these JSON pointers.
-    Include(Vec<String>),
-    /// The JSON body without these pointers.
-    Exclude(Vec<String>),
+    /// Only these fields.
+    Include(Vec<Pointer>),
+    /// The JSON body without these fields.
+    Exclude(Vec<Pointer>),
 }
 
 const HELP: &str = "write \"body\", { include = [\"/pointer\"] } or { exclude = [\"/pointer\"] }";
@@ -31,8 +31,8 @@ impl FromNode for Fingerprint {
 
 fn of_fields(node: &Node, reader: Reader<'_>, at: &At<'_>) -> Option<Fingerprint> {
     let read = match (reader.has("include"), reader.has("exclude")) {
-        (true, false) => reader.get::<Pointers>("include").map(|fields| Fingerprint::Include(fields.0)),
-        (false, true) => reader.get::<Pointers>("exclude").map(|fields| Fingerprint::Exclude(fields.0)),
+        (true, false) => pointers(&reader, "include").map(Fingerprint::Include),
+        (false, true) => pointers(&reader, "exclude").map(Fingerprint::Exclude),
         _ => {
             at.error(node, "must either include or exclude fields", HELP);
             None
@@ -42,36 +42,12 @@ fn of_fields(node: &Node, reader: Reader<'_>, at: &At<'_>) -> Option<Fingerprint
     read
 }
 
-/// JSON pointers, at least one.
-struct Pointers(Vec<String>);
-
-impl FromNode for Pointers {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let pointers: Vec<Pointer> = Vec::from_node(node, at)?;
-        if pointers.is_empty() {
-            at.error(node, "is empty", "write at least one JSON pointer: [\"/data/id\"]");
-            return None;
-        }
-        Some(Self(pointers.into_iter().map(|pointer| pointer.0).collect()))
+fn pointers(reader: &Reader<'_>, key: &'static str) -> Option<Vec<Pointer>> {
+    let (node, at) = reader.node(key)?;
+    let pointers: Vec<Pointer> = Vec::from_node(node, &at)?;
+    if pointers.is_empty() {
+        at.error(node, "is empty", "write at least one JSON pointer: [\"/data/id\"]");
+        return None;
     }
-}
-
-checked_text!(Pointer by json_pointer);
-
-fn json_pointer(text: &str) -> Result<String, Fault> {
-    let is_escaped = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    if text.starts_with('/') && is_escaped {
-        return Ok(text.to_owned());
-    }
-    Err(Fault::new(format!("is not a JSON pointer: {}", quoted(text)), "write \"/data/id\"; ~1 stands for / and ~0 for ~"))
-}
-
-impl AsWritten for Fingerprint {
-    fn as_written(&self) -> String {
-        match self {
-            Self::Body => quoted("body"),
-            Self::Include(fields) => format!("{{ include = {} }}", fields.as_written()),
-            Self::Exclude(fields) => format!("{{ exclude = {} }}", fields.as_written()),
-        }
-    }
+    Some(pointers)
 }

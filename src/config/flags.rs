@@ -68,3 +68,29 @@ fn lay(root: &mut Table, key: &[&str], value: Option<&str>, flag: &'static str) 
         root.set(key, Value::Loose(value.to_owned()), &Origin::Flag(flag));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    #[test]
+    fn provider_by_flags_stands_in_for_a_file() {
+        Program::command().debug_assert();
+        let parse =
+            |args: &str| Program::try_parse_from(std::iter::once("run").chain(args.split(' '))).map(|program| program.flags);
+        let flags = parse("--upstream http://a --provider github --secret-env NAME --path /x --store memory:").unwrap();
+        assert_eq!((flags.provider.as_deref(), flags.path.as_deref()), (Some("github"), Some("/x")));
+        assert!(parse("--config a.toml --listen 127.0.0.1:1 --admin 127.0.0.1:2 --upstream http://a --store memory:").is_ok());
+        for wrong in ["--config a.toml --provider github", "--secret-env NAME", "--path /x"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::problem::{Origin, Problem, Problems};
 use super::resolve::{self, Context, Presets};
-use super::tree::{self, Table};
+use super::tree::{self, Table, Value};
 use super::{Config, Environment, Flags};
 
 /// A configuration that can be run, and what is worth a second look.
@@ -73,15 +73,27 @@ fn resolved(root: &Table, environment: &Environment, problems: Problems) -> Resu
     let (errors, warnings) = problems.into_parts();
     match config {
         Some(config) if errors.is_empty() => Ok(Loaded { config, warnings }),
+        // A reader that fails without a word is a defect of ours. Even then somebody must be told.
+        None if errors.is_empty() => Err(vec![unexplained()]),
         _ => Err(errors),
     }
 }
+
+fn unexplained() -> Problem {
+    let what = "the configuration cannot be used, and no reason was noted".to_owned();
+    Problem { key: String::new(), origin: None, what, help: "this is a defect of hookonce: please report it".to_owned() }
+}
+
+/// Tables inside of a provider, empty ones of which are asked for their keys.
+const INNER_TABLES: [&str; 4] = ["secret", "scheme", "fingerprint", "handshake"];
 
 /// Every key a file may hold, as the resolvers ask for them: `listen`, `store.url`, `providers.NAME.path`.
 pub fn known_keys() -> BTreeSet<String> {
     let (problems, environment) = (Problems::default(), Environment::default());
     let mut root = Table::empty(Origin::Builtin);
-    root.set(&["providers", "NAME"], tree::Value::Table(Table::empty(Origin::Builtin)), &Origin::Builtin);
+    for table in INNER_TABLES {
+        root.set(&["providers", "NAME", table], Value::Table(Table::empty(Origin::Builtin)), &Origin::Builtin);
+    }
     resolve::config(&root, &Context { problems: &problems, environment: &environment, presets: &Presets::SHIPPED });
     problems.into_asked()
 }

@@ -35,11 +35,12 @@ impl PathPattern {
     }
 
     fn parse(text: &str) -> Result<Self, Fault> {
-        match text.strip_suffix("/*") {
+        let pattern = match text.strip_suffix("/*") {
             Some("") => Ok(Self::Below(String::new())),
             Some(top) => normal_path(top).map(Self::Below),
             None => normal_path(text).map(Self::Exact),
-        }
+        };
+        pattern.map_err(|fault| Fault::new(fault.what, "write \"/health\", or \"/app/*\" for a path and all below it"))
     }
 }
 

@@ -58,11 +58,8 @@ impl fmt::Display for Written {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let binary = SIZE_UNITS
-            .iter()
-            .rev()
-            .find(|(name, factor)| (name.ends_with("iB") || *name == "B") && self.0.is_multiple_of(*factor));
-        match binary {
+        let fits = |(name, factor): &&(&str, u64)| name.ends_with("iB") && self.0 > 0 && self.0.is_multiple_of(*factor);
+        match SIZE_UNITS.iter().rev().find(fits) {
             Some((name, factor)) => write!(f, "{}{name}", self.0 / factor),
             None => write!(f, "{}B", self.0),
         }
@@ -88,7 +85,7 @@ mod tests {
         for text in ["1s500ms", "5m", "3d3h35m", "0s"] {
             assert_eq!(Written(duration(text).unwrap_or_default()).to_string(), text);
         }
-        for text in ["64KiB", "25MiB", "100B"] {
+        for text in ["64KiB", "25MiB", "100B", "0B"] {
             assert_eq!(size(text).map(|s| s.to_string()).as_deref(), Some(text));
         }
     }

@@ -52,12 +52,7 @@ impl Answer {
 
     /// The answer for copies that wait.
     pub fn shared(&self, is_success: bool) -> Arc<Shared> {
-        Arc::new(Shared {
-            status: self.parts.status,
-            headers: self.parts.headers.clone(),
-            body: self.whole.clone(),
-            is_success,
-        })
+        Arc::new(Shared { status: self.parts.status, headers: self.parts.headers.clone(), body: self.whole.clone(), is_success })
     }
 
     /// The reply to keep for duplicates, if it is small enough.

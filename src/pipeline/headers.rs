@@ -103,7 +103,8 @@ fn drop_own(headers: &mut HeaderMap) {
 
 fn forwarded(headers: &mut HeaderMap, peer: Peer) {
     let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(", ");
-    let chain = if peer.is_trusted && !before.is_empty() { format!("{before}, {}", peer.address) } else { peer.address.to_string() };
+    let chain =
+        if peer.is_trusted && !before.is_empty() { format!("{before}, {}", peer.address) } else { peer.address.to_string() };
     if let Ok(value) = HeaderValue::try_from(chain) {
         headers.insert(FORWARDED_FOR, value);
     }
@@ -145,7 +146,14 @@ mod tests {
     #[test]
     fn headers_of_the_connection_stay_behind_and_the_rest_goes_on() {
         let headers = sent(
-            &[("host", "a"), ("connection", "close, X-Gone"), ("x-gone", "1"), ("te", "trailers"), ("x-kept", "1"), ("x-kept", "2")],
+            &[
+                ("host", "a"),
+                ("connection", "close, X-Gone"),
+                ("x-gone", "1"),
+                ("te", "trailers"),
+                ("x-kept", "1"),
+                ("x-kept", "2"),
+            ],
             peer(true),
         );
         assert!(!headers.contains_key("x-gone") && !headers.contains_key("te") && !headers.contains_key("connection"));
@@ -163,12 +171,19 @@ mod tests {
 
     #[test]
     fn forwarded_is_appended_to_for_a_trusted_peer_and_replaced_for_another() {
-        let fields = [("host", "a"), ("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "h")];
+        let fields =
+            [("host", "a"), ("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "h")];
         let kept = sent(&fields, peer(true));
         assert_eq!(kept[FORWARDED_FOR], "198.51.100.1, 192.0.2.7");
-        assert_eq!((&kept[FORWARDED_PROTO], &kept[FORWARDED_HOST]), (&HeaderValue::from_static("https"), &HeaderValue::from_static("h")));
+        assert_eq!(
+            (&kept[FORWARDED_PROTO], &kept[FORWARDED_HOST]),
+            (&HeaderValue::from_static("https"), &HeaderValue::from_static("h"))
+        );
         let replaced = sent(&fields, peer(false));
         assert_eq!(replaced[FORWARDED_FOR], "192.0.2.7");
-        assert_eq!((&replaced[FORWARDED_PROTO], &replaced[FORWARDED_HOST]), (&HeaderValue::from_static("http"), &HeaderValue::from_static("a")));
+        assert_eq!(
+            (&replaced[FORWARDED_PROTO], &replaced[FORWARDED_HOST]),
+            (&HeaderValue::from_static("http"), &HeaderValue::from_static("a"))
+        );
     }
 }

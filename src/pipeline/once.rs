@@ -311,7 +311,9 @@ impl Pipeline {
             match self.telemetry.store(StoreOp::Complete, self.store.complete(claim, done.clone())).await {
                 Ok(Completed::Own) => return,
                 Ok(Completed::Lost) => return tracing::warn!(event, "the store had lost the claim of an event that is now done"),
-                Ok(Completed::Overrun) => return tracing::warn!(event, "done after its lease: another attempt, marked, may be under way"),
+                Ok(Completed::Overrun) => {
+                    return tracing::warn!(event, "done after its lease: another attempt, marked, may be under way");
+                }
                 Ok(Completed::Again) => return tracing::warn!(event, "the event was done before: it took effect twice"),
                 Err(error) if Instant::now() + pause > give_up => {
                     return tracing::error!(event, %error, "a completion was never stored: a later copy will be forwarded, marked");
@@ -348,6 +350,7 @@ struct Call<'a> {
 }
 
 /// What came of it.
+#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
 enum Spoken {
     Answer(Answer),
     Silence(ForwardError),
@@ -373,7 +376,9 @@ impl Spoken {
             Settlement::Fail { .. } => {
                 (Outcome::Failed, format!("released: the consumer answered {status}, the next copy will be forwarded"))
             }
-            Settlement::Hold => (Outcome::Ambiguous, format!("unknown: the consumer answered {status}, which is in neither list")),
+            Settlement::Hold => {
+                (Outcome::Ambiguous, format!("unknown: the consumer answered {status}, which is in neither list"))
+            }
         };
         let reason = match call.provider.special_statuses.get(&status) {
             Some(meaning) => format!("{reason}; to this provider {status} means: {meaning}"),

@@ -16,7 +16,9 @@ use crate::telemetry::{Limit, Outcome};
 pub enum Refusal {
     /// No provider and no passthrough at this path.
     NotFound,
-    MethodNotAllowed { allow: Arc<str> },
+    MethodNotAllowed {
+        allow: Arc<str>,
+    },
     /// The body is larger than the provider's limit.
     TooLarge,
     /// The body did not come in time.
@@ -25,7 +27,10 @@ pub enum Refusal {
     BrokenBody,
     /// The request as a whole makes no sense here.
     BadRequest(&'static str),
-    Unverified { reason: Disproof, status: StatusCode },
+    Unverified {
+        reason: Disproof,
+        status: StatusCode,
+    },
     /// No event id, where one is required.
     MissingId,
     /// The event id is there twice, or is not an id.
@@ -33,7 +38,9 @@ pub enum Refusal {
     /// Same id, other body, where that is refused.
     Conflict,
     /// Another copy is under way and its outcome was not seen in time.
-    InFlight { retry_after: Duration },
+    InFlight {
+        retry_after: Duration,
+    },
     /// The consumer is still at work on this very delivery.
     Deadline,
     /// A bound of this process.
@@ -44,7 +51,9 @@ pub enum Refusal {
     /// The consumer got the delivery and did not answer.
     Ambiguous(Arc<str>),
     /// Another process saw the consumer answer this.
-    FailedElsewhere { status: StatusCode },
+    FailedElsewhere {
+        status: StatusCode,
+    },
     /// The lease ran out before anything was sent.
     LeaseLost,
     Stopping,
@@ -124,7 +133,9 @@ impl Refusal {
             Self::InFlight { .. } | Self::Deadline => Outcome::InFlight,
             Self::StoreDown(_) => Outcome::StoreDown,
             Self::Ambiguous(_) => Outcome::Ambiguous,
-            Self::Unreachable(_) | Self::FailedElsewhere { .. } | Self::LeaseLost | Self::Stopping | Self::Panicked => Outcome::Failed,
+            Self::Unreachable(_) | Self::FailedElsewhere { .. } | Self::LeaseLost | Self::Stopping | Self::Panicked => {
+                Outcome::Failed
+            }
         }
     }
 
@@ -141,7 +152,9 @@ impl Refusal {
             | Self::BadId(_)
             | Self::Conflict => Fault::Sender,
             Self::Unreachable(_) | Self::Ambiguous(_) | Self::FailedElsewhere { .. } | Self::Deadline => Fault::Upstream,
-            Self::InFlight { .. } | Self::Limited(_) | Self::StoreDown(_) | Self::LeaseLost | Self::Stopping | Self::Panicked => Fault::Us,
+            Self::InFlight { .. } | Self::Limited(_) | Self::StoreDown(_) | Self::LeaseLost | Self::Stopping | Self::Panicked => {
+                Fault::Us
+            }
         }
     }
 

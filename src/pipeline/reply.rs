@@ -65,7 +65,9 @@ pub fn reason(end: &End) -> Cow<'static, str> {
         Ok(Reply::Mirrored { answer }) if answer.is_success => "waited for another copy, which succeeded".into(),
         Ok(Reply::Mirrored { .. }) => "waited for another copy, which failed; the next copy will be forwarded".into(),
         Ok(Reply::Duplicate { .. }) => "this event is done; nothing was forwarded".into(),
-        Ok(Reply::AckedInFlight) => "told 2xx while another copy is under way, as configured: if that one fails, the event is lost".into(),
+        Ok(Reply::AckedInFlight) => {
+            "told 2xx while another copy is under way, as configured: if that one fails, the event is lost".into()
+        }
         Ok(Reply::Passed { .. }) => "passed through".into(),
         Ok(Reply::Challenge(_)) => "a challenge, answered".into(),
         Err(refusal) => refusal.reason(),

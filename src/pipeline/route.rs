@@ -74,7 +74,8 @@ impl Routes {
         let path = parts.uri.path();
         let Some(candidates) = self.by_path.get(path) else { return self.find_passthrough(path) };
         let host = host_of(parts);
-        let mut here = candidates.iter().filter(|route| route.provider.host.as_deref().is_none_or(|wanted| Some(wanted) == host.as_deref()));
+        let mut here =
+            candidates.iter().filter(|route| route.provider.host.as_deref().is_none_or(|wanted| Some(wanted) == host.as_deref()));
         let Some(first) = here.next() else { return Err(Refusal::NotFound) };
         std::iter::once(first)
             .chain(here)
@@ -90,7 +91,7 @@ impl Routes {
             return Err(Refusal::NotFound);
         }
         // Both as it was sent and as the consumer may read it.
-        let is_listed = patterns.iter().any(|pattern| matches(pattern, path) && matches(pattern, &plain));
+        let is_listed = patterns.iter().any(|pattern| pattern.matches(path) && pattern.matches(&plain));
         if is_listed { Ok(Found::Passthrough(upstream)) } else { Err(Refusal::NotFound) }
     }
 }
@@ -109,13 +110,6 @@ fn host_of(parts: &Parts) -> Option<String> {
     let named = parts.headers.get(header::HOST).and_then(|value| value.to_str().ok());
     let host = parts.uri.host().or_else(|| named.map(|name| name.rsplit_once(':').map_or(name, |(host, _)| host)));
     host.map(str::to_ascii_lowercase)
-}
-
-fn matches(pattern: &PathPattern, path: &str) -> bool {
-    match pattern {
-        PathPattern::Exact(exact) => path == exact,
-        PathPattern::Below(base) => path.strip_prefix(base.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-    }
 }
 
 /// The path as a lenient server may read it: decoded, without empty and dotted steps, without a slash at its end.

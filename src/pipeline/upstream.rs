@@ -203,7 +203,11 @@ impl Upstreams {
         None
     }
 
-    async fn connect_again_and_again(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<SendRequest<Outgoing>, ForwardError> {
+    async fn connect_again_and_again(
+        &self,
+        upstream: &Upstream,
+        patience: Patience<'_>,
+    ) -> Result<SendRequest<Outgoing>, ForwardError> {
         let give_up = (Instant::now() + patience.connect).min(patience.deadline);
         let mut pause = BACKOFF;
         loop {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use data_encoding::{BASE64, HEXLOWER, HEXLOWER_PERMISSIVE};
+use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 use subtle::{Choice, ConstantTimeEq};
@@ -74,7 +74,8 @@ impl SecretForm {
         let rest = written.strip_prefix(self.prefix.as_bytes()).unwrap_or(written);
         let bytes = match self.encoding {
             SecretEncoding::Utf8 => Ok(rest.to_vec()),
-            SecretEncoding::Base64 => BASE64.decode(rest),
+            // Copies lose the padding now and then, and the bytes are the same without it.
+            SecretEncoding::Base64 => BASE64.decode(rest).or_else(|_| BASE64_NOPAD.decode(rest)),
             SecretEncoding::Hex => HEXLOWER_PERMISSIVE.decode(rest),
         };
         let bytes = bytes.map_err(|_| format!("is not {}", self.wanted()))?;
@@ -186,6 +187,7 @@ mod tests {
         let base64 = form("whsec_", SecretEncoding::Base64);
         assert_eq!(base64.decode(&Secret::new("whsec_AP8=")).unwrap().as_slice(), [0, 255]);
         assert_eq!(base64.decode(&Secret::new("AP8=")).unwrap().as_slice(), [0, 255]);
+        assert_eq!(base64.decode(&Secret::new("whsec_AP8")).unwrap().as_slice(), [0, 255]);
         assert!(base64.decode(&Secret::new("whsec_AP8=\n")).unwrap_err().contains("newline"));
         assert_eq!(form("", SecretEncoding::Utf8).decode(&Secret::new("whsec_x")).unwrap().as_slice(), b"whsec_x");
         for empty in ["", "whsec_"] {

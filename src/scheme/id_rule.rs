@@ -27,8 +27,8 @@ pub struct IdPart {
 /// Alternatives of a rule, and parts of an id: each may cost a walk through the body.
 const LENGTH_MAX: usize = 8;
 
-const WRITE_AN_ID: &str = "write { header = \"X-Event-Id\" } or { json = \"/id\" }, a list of such places for an id of several parts, \
-     or { any = [ ... ] } for fallbacks";
+const WRITE_AN_ID: &str = "write { header = \"X-Event-Id\" } or { json = \"/id\" }, a list of such places for an id of \
+     several parts, or { any = [ ... ] } for fallbacks";
 
 impl IdRule {
     pub fn alternatives(&self) -> &[Composite] {

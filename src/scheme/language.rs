@@ -130,7 +130,8 @@ struct Written {
 
 choices!(
     /// How signatures are written into their header.
-    LayoutWord { Plain = "plain", Pairs = "pairs", Tagged = "tagged" } pending { "list", "positional", "pipe-pairs", "json-base64" }
+    LayoutWord { Plain = "plain", Pairs = "pairs", Tagged = "tagged" }
+    pending { "list", "positional", "pipe-pairs", "json-base64" }
 );
 
 impl FromNode for Written {

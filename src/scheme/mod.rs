@@ -1,7 +1,7 @@
 //! How providers sign and name their events: data in, verdict out. No I/O and no clock here: `now` is an argument.
 //!
 //! A scheme is data. A preset and a user's own section are read by the same code; no provider's name is in it.
-//! Only `verify` makes a `Proof`, and only of a signature over the bytes as they were received.
+//! What is verified is the bytes as they were received: nothing is decoded, trimmed or written again before.
 
 mod algorithm;
 mod disproof;

@@ -243,13 +243,15 @@ pub fn now() -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Fingerprint;
+    use crate::pipeline::identify::fingerprint;
 
     fn at() -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(1_794_787_700_123)
     }
 
     fn entries() -> Vec<Entry> {
-        let body = BodyDigest::of(b"{}");
+        let body = fingerprint(&Fingerprint::Body, b"{}");
         let claimed = Claimed {
             token: Token([7; 16]),
             lease: Duration::from_secs(15),

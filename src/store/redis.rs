@@ -15,7 +15,7 @@ use redis::{
     Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError, Script, ScriptInvocation, ServerErrorKind,
     TlsCertificates, Value,
 };
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::cells::{Cells, Change, Held, StoreError, StoreErrorKind, Swapped};
 use crate::config::Secret;
@@ -24,6 +24,7 @@ use crate::config::Secret;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Commands of concurrent deliveries that may queue for the connection before callers wait.
 const PIPELINE_BUFFER: usize = 1024;
+const PING_WAIT: Duration = Duration::from_millis(400);
 /// A peer that is gone without a word is noticed after this long, by keepalive or unacknowledged data.
 const DEAD_PEER: Duration = Duration::from_secs(5);
 /// A search walks the whole keyspace in steps; it may take this many times the budget of one call.
@@ -261,8 +262,14 @@ impl Cells for RedisCells {
         Ok(found)
     }
 
+    /// One try, and a short one: whoever asks wants to know of an outage now.
     async fn ping(&self) -> Result<(), StoreError> {
-        self.ask(Call::Command(redis::cmd("PING"))).await
+        let mut link = self.link.clone();
+        let pinging = Call::Command(redis::cmd("PING"));
+        match timeout(PING_WAIT.min(self.budget), pinging.send(&mut link)).await {
+            Ok(answer) => answer.map(drop).map_err(store_error),
+            Err(_) => Err(StoreError::new(StoreErrorKind::Timeout, "no answer to a ping")),
+        }
     }
 }
 

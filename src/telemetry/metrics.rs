@@ -2,7 +2,8 @@
 //! the series of configured providers exist from the start.
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 use super::outcome::{Limit, Outcome, StoreOp};
@@ -63,31 +64,76 @@ impl Metrics {
     pub fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         let families = Families(&registry);
-        let store_seconds = families.histograms("store_seconds", "Time a store operation took, retries included.", &["op"], &STORE_BUCKETS)?;
+        let store_seconds =
+            families.histograms("store_seconds", "Time a store operation took, retries included.", &["op"], &STORE_BUCKETS)?;
         let store_errors = families.counters("store_errors_total", "Store operations that failed for good.", &["op", "kind"])?;
-        let limited = families.counters("limited_total", "Requests and connections refused because a limit was reached.", &["limit"])?;
+        let limited =
+            families.counters("limited_total", "Requests and connections refused because a limit was reached.", &["limit"])?;
         let build = families.gauges("build_info", "The running version.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         families.process()?;
         Ok(Self {
-            deliveries: families.counters("deliveries_total", "Deliveries by how they were answered.", &["provider", "outcome"])?,
-            dedup_hits: families.counters("dedup_hits_total", "Deliveries answered as duplicates, or after waiting for a success.", &["provider"])?,
+            deliveries: families.counters(
+                "deliveries_total",
+                "Deliveries by how they were answered.",
+                &["provider", "outcome"],
+            )?,
+            dedup_hits: families.counters(
+                "dedup_hits_total",
+                "Deliveries answered as duplicates, or after waiting for a success.",
+                &["provider"],
+            )?,
             dedup_misses: families.counters("dedup_misses_total", "Events claimed for the first time.", &["provider"])?,
-            signature_failures: families.counters("signature_failures_total", "Deliveries that did not verify.", &["provider", "reason"])?,
-            secret_matches: families.counters("secret_matches_total", "Deliveries verified, by the secret that matched.", &["provider", "slot"])?,
-            maybe_duplicate: families.counters("maybe_duplicate_total", "Forwards that may be a second one, by reason.", &["provider", "reason"])?,
+            signature_failures: families.counters(
+                "signature_failures_total",
+                "Deliveries that did not verify.",
+                &["provider", "reason"],
+            )?,
+            secret_matches: families.counters(
+                "secret_matches_total",
+                "Deliveries verified, by the secret that matched.",
+                &["provider", "slot"],
+            )?,
+            maybe_duplicate: families.counters(
+                "maybe_duplicate_total",
+                "Forwards that may be a second one, by reason.",
+                &["provider", "reason"],
+            )?,
             conflicts: families.counters("conflicts_total", "Deliveries with a known id and another body.", &["provider"])?,
-            failed_attempts: families.histograms("failed_attempts", "Which attempt at an event succeeded.", &["provider"], &ATTEMPT_BUCKETS)?,
+            failed_attempts: families.histograms(
+                "failed_attempts",
+                "Which attempt at an event succeeded.",
+                &["provider"],
+                &ATTEMPT_BUCKETS,
+            )?,
             claims_in_flight: families.gauges("claims_in_flight", "Claims held by this process.", &["provider"])?,
-            upstream_seconds: families.histograms("upstream_seconds", "Time to the head of the consumer's answer.", &["provider"], &UPSTREAM_BUCKETS)?,
-            overhead_seconds: families.histograms("overhead_seconds", "Time spent in hookonce itself: without body, store, consumer and waiting.", &["provider"], &OVERHEAD_BUCKETS)?,
-            duplicate_age: families.histograms("duplicate_age_seconds", "Time between an event's completion and a duplicate.", &["provider"], &AGE_BUCKETS)?,
+            upstream_seconds: families.histograms(
+                "upstream_seconds",
+                "Time to the head of the consumer's answer.",
+                &["provider"],
+                &UPSTREAM_BUCKETS,
+            )?,
+            overhead_seconds: families.histograms(
+                "overhead_seconds",
+                "Time spent in hookonce itself: without body, store, consumer and waiting.",
+                &["provider"],
+                &OVERHEAD_BUCKETS,
+            )?,
+            duplicate_age: families.histograms(
+                "duplicate_age_seconds",
+                "Time between an event's completion and a duplicate.",
+                &["provider"],
+                &AGE_BUCKETS,
+            )?,
             store_up: families.gauge("store_up", "Whether the store answers.")?,
-            store_evicted_keys: families.counter("store_evicted_keys_total", "Keys the store has thrown away for lack of memory.")?,
+            store_evicted_keys: families
+                .counter("store_evicted_keys_total", "Keys the store has thrown away for lack of memory.")?,
             store_seconds: StoreOp::ALL.iter().map(|op| store_seconds.with_label_values(&[op.as_str()])).collect(),
             store_errors: StoreOp::ALL
                 .iter()
-                .map(|op| StoreErrorKind::ALL.iter().map(|kind| store_errors.with_label_values(&[op.as_str(), kind.as_str()])).collect())
+                .map(|op| {
+                    StoreErrorKind::ALL.iter().map(|kind| store_errors.with_label_values(&[op.as_str(), kind.as_str()])).collect()
+                })
                 .collect(),
             limited: Limit::ALL.iter().map(|limit| limited.with_label_values(&[limit.as_str()])).collect(),
             registry,
@@ -104,7 +150,10 @@ impl Metrics {
             deliveries: of(&self.deliveries, &Outcome::ALL.map(Outcome::as_str)),
             dedup_hits: self.dedup_hits.with_label_values(&[name]),
             dedup_misses: self.dedup_misses.with_label_values(&[name]),
-            signature_failures: of(&self.signature_failures, &Disproof::ALL.iter().map(|reason| reason.code()).collect::<Vec<_>>()),
+            signature_failures: of(
+                &self.signature_failures,
+                &Disproof::ALL.iter().map(|reason| reason.code()).collect::<Vec<_>>(),
+            ),
             secret_matches: of(&self.secret_matches, &slots.iter().map(String::as_str).collect::<Vec<_>>()),
             maybe_duplicate: of(&self.maybe_duplicate, &Mark::ALL.iter().map(|mark| mark.as_str()).collect::<Vec<_>>()),
             conflicts: self.conflicts.with_label_values(&[name]),

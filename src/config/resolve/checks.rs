@@ -55,9 +55,6 @@ fn retention_outlasts_retries(draft: &Draft<'_>) {
 fn deadline_comes_before_timeout(draft: &Draft<'_>) {
     let times = &draft.policy.times;
     let Some(deadline) = times.answer_deadline else { return };
-    if deadline.is_zero() {
-        draft.section.error("answer_deadline", "is nought: no answer would be in time", "write a duration, or \"none\"");
-    }
     if deadline > times.upstream_timeout {
         let what = shorter("upstream_timeout", times.upstream_timeout, "answer_deadline", deadline);
         let help = format!("write an answer_deadline of {} or less, or \"none\"", times.upstream_timeout.as_written());

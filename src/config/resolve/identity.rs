@@ -14,7 +14,7 @@ use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
 
 use super::preset::{Preset, Presets};
 use super::secrets;
-use super::section::Section;
+use super::section::{NOT_SET, Section};
 
 /// The keys that `Identity` reads, `public_*` and `event_time` being still to come.
 pub(super) const KEYS: &[&str] = &[
@@ -61,12 +61,12 @@ impl Identity {
             preset: preset.map(|preset| preset.name),
             keys: secrets::keys(section, scheme.as_ref()),
             scheme,
-            event_id: section.verbatim("event_id"),
-            tenant: section.verbatim("tenant"),
-            handshake: section.verbatim("handshake"),
+            event_id: section.verbatim("event_id", NOT_SET),
+            tenant: section.verbatim("tenant", NOT_SET),
+            handshake: section.verbatim("handshake", NOT_SET),
             retry_window: section.optional("retry_window"),
             disables_on_failure: section.or("disables_on_failure", false),
-            special_statuses: section.verbatim("special_statuses").unwrap_or_default(),
+            special_statuses: section.verbatim("special_statuses", NOT_SET).unwrap_or_default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Identity {
 fn methods(section: &Section<'_>) -> Vec<Method> {
     let methods = section.or("methods", vec![Method::POST]);
     if methods.is_empty() {
-        section.error("methods", "is empty", "write [\"POST\"]: without a method nothing would be let in");
+        section.refuse("methods", "is empty", "write [\"POST\"]: without a method nothing would be let in");
     }
     methods
 }
@@ -97,7 +97,7 @@ fn scheme(name: &str, section: &Section<'_>, presets: &Presets) -> Option<Scheme
     if !section.has("scheme") && !section.has("preset") {
         section.error("scheme", "is missing", presets.help_without_scheme(name));
     }
-    section.verbatim("scheme")
+    section.verbatim("scheme", NOT_SET)
 }
 
 impl FromNode for Tenant {

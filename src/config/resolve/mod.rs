@@ -15,6 +15,8 @@ mod routes;
 mod secrets;
 mod section;
 mod store;
+#[cfg(test)]
+mod tests;
 mod top;
 
 use std::net::SocketAddr;

@@ -7,7 +7,7 @@ use http::StatusCode;
 use crate::config::reader::{At, Found, FromNode};
 use crate::config::scalar::OrNone;
 use crate::config::tree::Node;
-use crate::config::written::AsWritten;
+use crate::config::written::{AsWritten, quoted};
 use crate::config::{
     Ambiguous, Dedupe, Fingerprint, InFlight, MissingId, Mode, OnConflict, OnDuplicate, OnStoreDown, Settle, Size, Statuses,
     Upstream,
@@ -89,7 +89,7 @@ impl Copies {
     fn read(section: &Section<'_>, on_conflict: OnConflict) -> Self {
         Self {
             missing_id: section.or("missing_id", MissingId::Forward),
-            fingerprint: section.or("fingerprint", Fingerprint::Body),
+            fingerprint: section.verbatim("fingerprint", &quoted("body")).unwrap_or(Fingerprint::Body),
             in_flight: section.or("in_flight", InFlight::Wait),
             on_duplicate: section.or("on_duplicate", OnDuplicate::Ok),
             on_conflict: section.or("on_conflict", on_conflict),
@@ -112,10 +112,18 @@ impl Times {
             retention: section.or("retention", RETENTION).0,
             lease: section.at_least("lease", LEASE, LEASE_LEAST),
             upstream_timeout: section.at_least("upstream_timeout", UPSTREAM_TIMEOUT, INSTANT),
-            answer_deadline: section.or("answer_deadline", OrNone(None)).0,
+            answer_deadline: answer_deadline(section),
             connect_retry: section.or("connect_retry", CONNECT_RETRY),
         }
     }
+}
+
+fn answer_deadline(section: &Section<'_>) -> Option<Duration> {
+    let deadline = section.or("answer_deadline", OrNone(None)).0;
+    if deadline == Some(Duration::ZERO) {
+        section.refuse("answer_deadline", "is nought: no answer would be in time", "write a duration, or \"none\"");
+    }
+    deadline
 }
 
 /// What an end of a call does to the claim.
@@ -149,22 +157,30 @@ pub(super) struct Door {
 
 impl Door {
     fn read(section: &Section<'_>) -> Self {
-        let reject_status = section.or("reject_status", StatusCode::UNAUTHORIZED);
-        if !reject_status.is_client_error() {
-            let what = format!("{} does not say that the sender is at fault", reject_status.as_u16());
-            section.error("reject_status", what, "write 400 to 499");
-        }
-        let max_concurrent = section.or("max_concurrent", OrNone(None)).0;
-        if max_concurrent == Some(0) {
-            section.error("max_concurrent", "is nought: no delivery would be let in", "write a number, or \"none\"");
-        }
         Self {
             enforce: section.or("enforce", true),
-            reject_status,
+            reject_status: reject_status(section),
             max_body: section.at_least("max_body", MAX_BODY, Size(1)),
-            max_concurrent,
+            max_concurrent: max_concurrent(section),
         }
     }
+}
+
+fn reject_status(section: &Section<'_>) -> StatusCode {
+    let status = section.or("reject_status", StatusCode::UNAUTHORIZED);
+    if !status.is_client_error() {
+        let what = format!("{} does not say that the sender is at fault", status.as_u16());
+        section.refuse("reject_status", what, "write 400 to 499");
+    }
+    status
+}
+
+fn max_concurrent(section: &Section<'_>) -> Option<usize> {
+    let most = section.or("max_concurrent", OrNone(None)).0;
+    if most == Some(0) {
+        section.refuse("max_concurrent", "is nought: no delivery would be let in", "write a number, or \"none\"");
+    }
+    most
 }
 
 /// A duration that a store counts in seconds: rounded up, since forgetting early is the worse mistake.

@@ -51,8 +51,7 @@ impl Presets {
         let names = (self.names)();
         match misspelt(name, &names) {
             Some(near) => format!(
-                "did you mean the preset `{near}`? A section takes the preset of its own name, or of `preset`, one of {}; \
-                 otherwise write [providers.{name}.scheme]",
+                "did you mean the preset `{near}`? There are {}; otherwise write [providers.{name}.scheme]",
                 names.join(", ")
             ),
             None => format!("write [providers.{name}.scheme], or preset = \"NAME\"; `hookonce providers` lists the presets"),

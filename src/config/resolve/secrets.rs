@@ -1,7 +1,8 @@
 //! A provider's secrets, decoded as its scheme writes them.
 
-use crate::config::reader::FromNode;
+use crate::config::reader::{At, FromNode};
 use crate::config::secret::Sourced;
+use crate::config::tree::Node;
 use crate::config::written::AsWritten;
 use crate::scheme::{Key, Scheme};
 
@@ -22,23 +23,19 @@ pub(super) fn keys(section: &Section<'_>, scheme: Option<&Scheme>) -> Option<Vec
 }
 
 fn read(section: &Section<'_>) -> Option<(&'static str, Vec<Sourced>)> {
-    match (section.has("secret"), section.has("secrets")) {
-        (true, true) => {
-            section.error("secrets", "is written beside secret", "write one of them: secrets = [ ... ] holds them all");
-            None
-        }
-        (false, true) => several(section).map(|secrets| ("secrets", secrets)),
-        _ => {
-            let help = "write secret = { env = \"VARIABLE\" } or { file = \"PATH\" }, or give --secret-env VARIABLE";
-            let found = section.reader().require::<Sourced>("secret", help)?;
-            Some(("secret", vec![found.value]))
-        }
+    let Some((node, at)) = section.node("secrets") else {
+        let help = "write secret = { env = \"VARIABLE\" } or { file = \"PATH\" }, or give --secret-env VARIABLE";
+        let found = section.reader().require::<Sourced>("secret", help)?;
+        return Some(("secret", vec![found.value]));
+    };
+    if section.has("secret") {
+        at.error(node, "is written beside secret", "write one of them: secrets = [ ... ] holds them all");
     }
+    several(node, &at).map(|secrets| ("secrets", secrets))
 }
 
-fn several(section: &Section<'_>) -> Option<Vec<Sourced>> {
-    let (node, at) = section.node("secrets")?;
-    let secrets: Vec<Sourced> = Vec::from_node(node, &at)?;
+fn several(node: &Node, at: &At<'_>) -> Option<Vec<Sourced>> {
+    let secrets: Vec<Sourced> = Vec::from_node(node, at)?;
     if secrets.is_empty() {
         at.error(node, "is empty", "without a secret no signature could hold: write at least one");
         return None;

@@ -10,7 +10,7 @@ use crate::config::tree::Node;
 use crate::config::written::AsWritten;
 
 /// How a setting is shown that nobody set and that has no default.
-const NOT_SET: &str = "not set";
+pub(super) const NOT_SET: &str = "not set";
 
 pub(super) struct Section<'a> {
     reader: Reader<'a>,
@@ -51,29 +51,31 @@ impl<'a> Section<'a> {
         found.value
     }
 
-    /// The value, or its default; what lies outside of `range` is refused.
+    /// The value, or its default; what lies outside of `range` is refused and counts as not set.
     pub(super) fn within<T>(&self, key: &'static str, default: T, range: RangeInclusive<T>) -> T
     where
-        T: FromNode + AsWritten + PartialOrd,
+        T: FromNode + AsWritten + PartialOrd + Copy,
     {
         let value = self.or(key, default);
-        if !range.contains(&value) {
-            let (least, most) = (range.start().as_written(), range.end().as_written());
-            self.error(key, format!("is out of bounds: {}", value.as_written()), format!("write {least} to {most}"));
+        if range.contains(&value) {
+            return value;
         }
-        value
+        let (least, most) = (range.start().as_written(), range.end().as_written());
+        self.refuse(key, format!("is out of bounds: {}", value.as_written()), format!("write {least} to {most}"));
+        default
     }
 
-    /// The value, or its default; what lies below `least` is refused.
+    /// The value, or its default; what lies below `least` is refused and counts as not set.
     pub(super) fn at_least<T>(&self, key: &'static str, default: T, least: T) -> T
     where
-        T: FromNode + AsWritten + PartialOrd,
+        T: FromNode + AsWritten + PartialOrd + Copy,
     {
         let value = self.or(key, default);
-        if value < least {
-            self.error(key, format!("is too small: {}", value.as_written()), format!("write {} or more", least.as_written()));
+        if value >= least {
+            return value;
         }
-        value
+        self.refuse(key, format!("is too small: {}", value.as_written()), format!("write {} or more", least.as_written()));
+        default
     }
 
     /// The value of a key that has no default.
@@ -98,10 +100,10 @@ impl<'a> Section<'a> {
         Some(found.value)
     }
 
-    /// The value of a key that has no default and is shown as it was written.
-    pub(super) fn verbatim<T: FromNode>(&self, key: &'static str) -> Option<T> {
+    /// The value of a key that is shown as it was written, or as `unset`.
+    pub(super) fn verbatim<T: FromNode>(&self, key: &'static str, unset: &str) -> Option<T> {
         let Some((node, at)) = self.node(key) else {
-            self.note(key, NOT_SET.to_owned(), Origin::Builtin);
+            self.note(key, unset.to_owned(), Origin::Builtin);
             return None;
         };
         self.note(key, node.as_written(), node.origin.clone());
@@ -112,6 +114,14 @@ impl<'a> Section<'a> {
         self.settings.borrow_mut().push(Setting { key, value, origin });
     }
 
+    /// Notes that a value is wrong by itself, under the key and in the layer it was written in.
+    pub(super) fn refuse(&self, key: &'static str, what: impl Into<String>, help: impl Into<String>) {
+        if let Some((node, at)) = self.node(key) {
+            at.error(node, what, help);
+        }
+    }
+
+    /// Notes that a value does not go with others of this section.
     pub(super) fn error(&self, key: &'static str, what: impl Into<String>, help: impl Into<String>) {
         let problem = self.problem(key, what, help);
         self.reader.at(key).problems.error(problem);
@@ -122,8 +132,10 @@ impl<'a> Section<'a> {
         self.reader.at(key).problems.warn(problem);
     }
 
+    /// What nobody wrote is named by where its section begins.
     fn problem(&self, key: &'static str, what: impl Into<String>, help: impl Into<String>) -> Problem {
-        self.reader.at(key).problem(self.origin_of(key).or_else(|| self.reader.written_at()), what, help)
+        let written = self.origin_of(key).filter(|origin| *origin != Origin::Builtin);
+        self.reader.at(key).problem(written.or_else(|| self.reader.written_at()), what, help)
     }
 
     /// Of keys that do not go together, the one to name: the first that somebody wrote.

@@ -36,14 +36,10 @@ impl fmt::Display for BodyDigest {
 pub fn fingerprint(rule: &Fingerprint, body: &[u8]) -> BodyDigest {
     let digest = match rule {
         Fingerprint::Body => None,
-        Fingerprint::Include(pointers) => digest_of(body, &parsed(pointers)),
-        Fingerprint::Exclude(pointers) => json::digest_without(body, &parsed(pointers)),
+        Fingerprint::Include(pointers) => digest_of(body, pointers),
+        Fingerprint::Exclude(pointers) => json::digest_without(body, pointers),
     };
     BodyDigest::of(digest.unwrap_or_else(|| Sha256::new_with_prefix(body)))
-}
-
-fn parsed(pointers: &[String]) -> Vec<Pointer> {
-    pointers.iter().filter_map(|pointer| Pointer::parse(pointer).ok()).collect()
 }
 
 /// Digests the values at these pointers, exactly as they were sent. `None` where none is there or one is ambiguous.

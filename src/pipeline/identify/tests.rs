@@ -118,8 +118,9 @@ fn a_conflicting_body_gets_a_key_of_its_own() {
 
 #[test]
 fn fingerprints_look_at_what_they_are_told_to() {
-    let include = Fingerprint::Include(vec!["/amount".into(), "/currency".into()]);
-    let exclude = Fingerprint::Exclude(vec!["/attempt".into()]);
+    let pointer = |text: &str| Pointer::parse(text).unwrap();
+    let include = Fingerprint::Include(vec![pointer("/amount"), pointer("/currency")]);
+    let exclude = Fingerprint::Exclude(vec![pointer("/attempt")]);
     let (first, second) = (br#"{"amount":1,"currency":"eur","attempt":1}"#, br#"{"amount":1,"currency":"eur","attempt":2}"#);
     let other = br#"{"amount":1.0,"currency":"eur","attempt":1}"#;
     for rule in [&include, &exclude] {

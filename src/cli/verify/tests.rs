@@ -1,0 +1,133 @@
+use std::io::Write as _;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    verify: VerifyArgs,
+}
+
+fn parse(args: &[&str]) -> Result<VerifyArgs, clap::Error> {
+    Program::try_parse_from(std::iter::once("verify").chain(args.iter().copied())).map(|program| program.verify)
+}
+
+const SECRET: &str = "a-secret-of-some-length";
+const SIGNED_AT: u64 = 1_794_787_700;
+
+/// A Stripe-like delivery, signed over `body` and saved with `saved` in its place.
+fn saved_request(body: &'static str, saved: &str) -> tempfile::NamedTempFile {
+    let scheme = preset::find("stripe").unwrap().compile().unwrap().scheme;
+    let mut headers = http::HeaderMap::new();
+    let key = scheme.key(&Secret::new(SECRET)).unwrap();
+    scheme.sign(&key, &mut headers, &bytes::Bytes::from_static(body.as_bytes()), since_epoch(SIGNED_AT)).unwrap();
+    let signature = headers["stripe-signature"].to_str().unwrap();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "POST /hooks HTTP/1.1\r\nHost: x\r\nStripe-Signature: {signature}\r\n\r\n{saved}").unwrap();
+    file
+}
+
+fn judged(file: &tempfile::NamedTempFile, secret: &str, more: &[&str]) -> (bool, String) {
+    let path = file.path().to_str().unwrap();
+    let args = [&["--preset", "stripe", "--secret", secret][..], more, &[path]].concat();
+    let mut out = Vec::new();
+    let valid = judge_one(&parse(&args).unwrap(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(!text.contains(SECRET), "{text}");
+    (valid, text)
+}
+
+const BODY: &str = r#"{"id":"evt_1","object":"event"}"#;
+const AT: [&str; 2] = ["--at", "1794787702"];
+
+#[test]
+fn arguments_have_the_form_that_is_fixed() {
+    let args = parse(&["--preset", "github", "--secret", "-dash", "--secret", " padded ", "--json", "-"]).unwrap();
+    assert_eq!(args.secrets.iter().map(Secret::bytes).collect::<Vec<_>>(), [&b"-dash"[..], b" padded "]);
+    assert!(!format!("{args:?}").contains("padded"));
+    let all = ["--preset", "x", "--secret", "s", "--public-key", "k", "--key-id", "i", "--url", "u", "--at", "5", "f"];
+    assert_eq!(parse(&all).unwrap().at, Some(5));
+    assert!(parse(&["--cases", "f"]).is_ok());
+    for wrong in [&["--preset", "x"][..], &["f"], &["--cases", "f", "g"], &["--preset", "x", "--at", "now", "f"]] {
+        assert!(parse(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_valid_request_is_told_step_by_step() {
+    let (valid, text) = judged(&saved_request(BODY, BODY), SECRET, &AT);
+    assert!(valid);
+    assert_eq!(
+        text,
+        "preset     stripe\n\
+         request    POST /hooks, 31 bytes of body\n\
+         signature  header stripe-signature: found\n\
+         timestamp  2s old; 5m are tolerated\n\
+         secret     number 1 of 1 made the signature\n\
+         event id   evt_1\n\
+         verdict    valid\n"
+    );
+}
+
+#[test]
+fn json_holds_the_verdict_and_the_id() {
+    let file = saved_request(BODY, BODY);
+    let (valid, text) = judged(&file, SECRET, &["--json", AT[0], AT[1]]);
+    assert!(valid);
+    assert_eq!(text, "{\"valid\":true,\"reason\":null,\"event_id\":\"evt_1\",\"event_ids\":[\"evt_1\"],\"note\":null}\n");
+    let (valid, text) = judged(&file, "another-secret", &["--json", AT[0], AT[1]]);
+    assert!(!valid);
+    assert!(text.starts_with("{\"valid\":false,\"reason\":\"no_match\",\"event_id\":\"evt_1\""), "{text}");
+}
+
+#[test]
+fn the_usual_causes_are_found_by_trying() {
+    let secret_causes = [
+        (format!("{SECRET}\n"), "spaces or a newline around it"),
+        (format!("\"{SECRET}\""), "in quotes"),
+        (format!("whsec_{SECRET}"), "a prefix that is no part of it"),
+        ("another".to_owned(), "another endpoint's"),
+    ];
+    for (secret, cause) in secret_causes {
+        let file = saved_request(BODY, BODY);
+        let path = file.path().to_str().unwrap().to_owned();
+        let mut out = Vec::new();
+        let args = ["--preset", "stripe", "--secret", &secret, AT[0], AT[1], &path];
+        assert!(!judge_one(&parse(&args).unwrap(), &mut out).unwrap());
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("not valid: no_match") && text.contains(cause), "{text}");
+    }
+    for (signed, saved, cause) in [
+        (BODY, "{\"id\":\"evt_1\",\"object\":\"event\"}\n", "A newline was added"),
+        ("{}\n", "{}", "lost a newline"),
+        (BODY, "{\n  \"id\": \"evt_1\",\n  \"object\": \"event\"\n}", "parsed and written again"),
+        ("{\r\n}", "{\n}", "changed to LF"),
+        ("{\n}", "{\r\n}", "changed to CRLF"),
+    ] {
+        let (valid, text) = judged(&saved_request(signed, saved), SECRET, &AT);
+        assert!(!valid && text.contains(cause), "{text}");
+    }
+}
+
+#[test]
+fn an_old_request_can_be_judged_as_of_then() {
+    let (valid, text) = judged(&saved_request(BODY, BODY), SECRET, &["--at", "1794790000"]);
+    assert!(!valid);
+    assert!(text.contains("38m20s old") && text.contains("not valid: stale") && text.contains("--at 1794787700"), "{text}");
+}
+
+#[test]
+fn usage_errors_say_what_is_wrong() {
+    let file = saved_request(BODY, BODY);
+    let path = file.path().to_str().unwrap();
+    for (args, what) in [
+        (["--preset", "strip", "--secret", "x", path], "did you mean `stripe`?"),
+        (["--preset", "stripe", "--key-id", "x", path], "--secret is needed"),
+        (["--preset", "stripe", "--secret", "x", "/nowhere"], "/nowhere"),
+    ] {
+        let error = judge_one(&parse(&args).unwrap(), &mut Vec::new()).unwrap_err();
+        assert!(error.contains(what), "{error}");
+    }
+}
