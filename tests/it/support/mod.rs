@@ -1,0 +1,29 @@
+//! What a test needs around the proxy: a consumer, a sender, a store, the program itself.
+
+pub mod consumer;
+pub mod instance;
+pub mod metrics;
+pub mod proxy;
+#[path = "../../support/redis.rs"]
+pub mod redis;
+pub mod sender;
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+/// The longest a test waits for something that must come.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Waits until `condition` gives something; fails, naming it, when it never does.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut condition: impl FnMut() -> F) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(Instant::now() < until, "this never came: {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,119 @@
+//! The proxy in this process: the whole program but its command line, on ports of its own.
+
+use std::net::SocketAddr;
+
+use hookonce::app::App;
+use hookonce::config::{Config, Environment};
+
+use super::consumer::Consumer;
+use super::metrics::Metrics;
+use super::sender::{Answer, Delivery, SECRET};
+
+pub struct Proxy {
+    pub listen: SocketAddr,
+    pub admin: SocketAddr,
+    app: Option<App>,
+}
+
+/// A configuration in the making: GitHub at `/github` and Stripe at `/stripe`, in front of one consumer.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    store: String,
+    upstream: String,
+    top: String,
+    tables: String,
+    github: String,
+    stripe: String,
+}
+
+/// In front of this consumer, on a store in memory.
+pub fn in_front_of(consumer: &Consumer) -> Setup {
+    let empty = String::new();
+    Setup {
+        store: "memory:".to_owned(),
+        upstream: consumer.url(),
+        top: empty.clone(),
+        tables: empty.clone(),
+        github: empty.clone(),
+        stripe: empty,
+    }
+}
+
+impl Setup {
+    pub fn store(mut self, url: &str) -> Self {
+        self.store = url.to_owned();
+        self
+    }
+
+    pub fn upstream(mut self, url: &str) -> Self {
+        self.upstream = url.to_owned();
+        self
+    }
+
+    /// Keys of the top level.
+    pub fn top(mut self, text: &str) -> Self {
+        self.top += &format!("{text}\n");
+        self
+    }
+
+    /// Whole tables.
+    pub fn table(mut self, text: &str) -> Self {
+        self.tables += &format!("{text}\n");
+        self
+    }
+
+    /// Keys of `[providers.github]`.
+    pub fn github(mut self, text: &str) -> Self {
+        self.github += &format!("{text}\n");
+        self
+    }
+
+    /// Keys of `[providers.stripe]`.
+    pub fn stripe(mut self, text: &str) -> Self {
+        self.stripe += &format!("{text}\n");
+        self
+    }
+
+    /// Keys of both providers.
+    pub fn both(self, text: &str) -> Self {
+        self.github(text).stripe(text)
+    }
+
+    pub fn text(&self) -> String {
+        let Self { store, upstream, top, tables, github, stripe } = self;
+        let drain = if tables.contains("[drain]") { "" } else { "[drain]\ndelay = \"0s\"\ntimeout = \"5s\"\n" };
+        format!(
+            "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nupstream = \"{upstream}\"\n{top}\n\
+             [store]\nurl = \"{store}\"\nnamespace = \"test\"\n{drain}{tables}\n\
+             [providers.github]\npath = \"/github\"\nsecret = \"{SECRET}\"\n{github}\n\
+             [providers.stripe]\npath = \"/stripe\"\nsecret = \"{SECRET}\"\n{stripe}\n"
+        )
+    }
+
+    pub fn start(&self) -> Proxy {
+        let loaded = Config::from_text(&self.text(), &Environment::default());
+        let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:#?}\n{}", self.text()));
+        let app = App::start(loaded.config).unwrap();
+        Proxy { listen: app.listen, admin: app.admin, app: Some(app) }
+    }
+}
+
+impl Proxy {
+    pub async fn send(&self, delivery: &Delivery) -> Answer {
+        delivery.send(self.listen).await
+    }
+
+    /// Asks the admin side.
+    pub async fn admin(&self, request: &Delivery) -> Answer {
+        request.send(self.admin).await
+    }
+
+    pub async fn metrics(&self) -> Metrics {
+        Metrics::of(self.admin).await
+    }
+
+    /// Stops in order; tells whether everything was finished.
+    pub async fn stop(mut self) -> bool {
+        self.app.take().unwrap().stop().await
+    }
+}

@@ -1,0 +1,161 @@
+//! A provider's side: signed deliveries, whole or over a raw socket that can hang up at any point.
+
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use hookonce::config::Secret;
+use hookonce::scheme::preset;
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+/// The secret of every provider in these tests.
+pub const SECRET: &str = "test-secret-0123456789abcdef";
+
+/// A request in the making. Signed ones are signed when made.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub fn outcome(&self) -> &str {
+        self.header("hookonce-outcome").unwrap_or("none")
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// A delivery of GitHub's kind: the id is an unsigned header.
+pub fn github(event: &str) -> Delivery {
+    github_with(event, format!("{{\"action\":\"opened\",\"event\":\"{event}\"}}"))
+}
+
+pub fn github_with(event: &str, body: impl Into<Bytes>) -> Delivery {
+    let headers = [("x-github-delivery", event), ("x-github-event", "issues")];
+    signed("github", "/github", &headers, body.into(), now())
+}
+
+/// A delivery of Stripe's kind: the id is in the signed body, the signature has a timestamp.
+pub fn stripe(event: &str) -> Delivery {
+    stripe_with(event, format!("{{\"id\":\"{event}\",\"object\":\"event\"}}"))
+}
+
+pub fn stripe_with(_event: &str, body: impl Into<Bytes>) -> Delivery {
+    signed("stripe", "/stripe", &[], body.into(), now())
+}
+
+/// Signs with the scheme of a preset, at a time.
+pub fn signed(name: &str, path: &str, headers: &[(&str, &str)], body: Bytes, at: SystemTime) -> Delivery {
+    let scheme = preset::find(name).unwrap().compile().unwrap().scheme;
+    let mut map = HeaderMap::new();
+    map.insert("content-type", HeaderValue::from_static("application/json"));
+    for (name, value) in headers {
+        map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
+    }
+    let key = scheme.key(&Secret::new(SECRET)).unwrap();
+    scheme.sign(&key, &mut map, &body, at).unwrap();
+    Delivery { method: "POST", path: path.to_owned(), headers: map, body }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a provider signs at the time it sends")]
+pub fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+impl Delivery {
+    /// Unsigned.
+    pub fn plain(method: &'static str, path: &str) -> Self {
+        Self { method, path: path.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
+    }
+
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.insert(name, HeaderValue::try_from(value).unwrap());
+        self
+    }
+
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.remove(name);
+        self
+    }
+
+    /// Over a connection of its own, HTTP/1.1.
+    pub async fn send(&self, to: SocketAddr) -> Answer {
+        let stream = TcpStream::connect(to).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        answer(sender.send_request(self.request("test.local")).await.unwrap()).await
+    }
+
+    /// Over a connection of its own, HTTP/2 with prior knowledge.
+    pub async fn send_h2(&self, to: SocketAddr) -> Answer {
+        let stream = TcpStream::connect(to).await.unwrap();
+        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = self.request("test.local");
+        *request.uri_mut() = format!("http://test.local{}", self.path).parse().unwrap();
+        request.headers_mut().remove("host");
+        answer(sender.send_request(request).await.unwrap()).await
+    }
+
+    /// Writes the request and gives back the socket: drop it to hang up.
+    pub async fn begin(&self, to: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        stream.write_all(&self.bytes()).await.unwrap();
+        stream
+    }
+
+    /// The request as it goes over the wire.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = format!("{} {} HTTP/1.1\r\nhost: test.local\r\n", self.method, self.path).into_bytes();
+        for (name, value) in &self.headers {
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            bytes.extend_from_slice(b": ");
+            bytes.extend_from_slice(value.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(format!("content-length: {}\r\n\r\n", self.body.len()).as_bytes());
+        bytes.extend_from_slice(&self.body);
+        bytes
+    }
+
+    fn request(&self, host: &str) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.parse().unwrap();
+        *request.uri_mut() = self.path.parse().unwrap();
+        *request.headers_mut() = self.headers.clone();
+        request.headers_mut().insert("host", HeaderValue::try_from(host).unwrap());
+        request
+    }
+}
+
+async fn answer(response: http::Response<hyper::body::Incoming>) -> Answer {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+}
