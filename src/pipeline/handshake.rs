@@ -22,10 +22,13 @@ pub enum Challenge {
 /// The longest value that is echoed. Challenges are a few dozen bytes.
 const ECHO_BYTES_MAX: usize = 1024;
 
+/// A challenge is a small thing; a large body is not searched for one.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
 /// Whether the delivery is a challenge in its exact shape. `proof` is what verification gave, if it has been done.
 pub fn challenge(handshake: &Handshake, received: &Received<'_>, proof: Option<&Proof>) -> Option<Challenge> {
     let is_admitted = if handshake.signed { proof.is_some() } else { received.body.is_empty() };
-    if !is_admitted || *received.method != handshake.method {
+    if !is_admitted || *received.method != handshake.method || received.body.len() > BODY_BYTES_MAX {
         return None;
     }
     let known = value(&handshake.when.place, received)?;

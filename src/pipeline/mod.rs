@@ -55,6 +55,8 @@ use route::{Found, Route, Routes, Slot};
 use upstream::{ForwardError, Patience, Upstreams};
 use verify::Verified;
 
+/// From this size on a body is worth a thread of its own: a MAC or a look for the id would stop its core for others.
+const LONG_BODY: usize = 256 * 1024;
 /// A copy that was not told the outcome in time may come back after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -112,7 +114,9 @@ impl Pipeline {
         let delivery = intake::read(parts, body, peer.ip(), &bounds).await?;
         record.body_took(reading.elapsed());
 
-        let verified = verify::verify(&route, delivery, now()).await?;
+        let (long, at) = (delivery.body.len() >= LONG_BODY, now());
+        let judged = Arc::clone(&route);
+        let verified = off_core(long, move || verify::verify(&judged, delivery, at)).await??;
         if let Some(proof) = verified.proof() {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {
@@ -121,7 +125,8 @@ impl Pipeline {
             }
         }
 
-        let event = self.identify(route, verified, slot)?;
+        let pipeline = Arc::clone(self);
+        let event = off_core(long, move || pipeline.identify(route, verified, slot)).await??;
         if let Some(id) = &event.id {
             record.event(id);
         }
@@ -147,18 +152,19 @@ impl Pipeline {
         let bad = |error: identify::IdError| Refusal::BadId(error.explain());
         let tenant = provider.tenant.as_ref();
         let found = match &provider.event_id {
-            Some(rule) => identify::event_id(rule, tenant, &received).map_err(bad)?,
-            None => None,
+            Some(rule) => identify::event_id(rule, tenant, &received),
+            None => Ok(None),
         };
         let (id, standing) = match (verified.proof(), found, provider.missing_id) {
-            (None, id, _) => (id, Standing::Unclaimed { mark: None }),
-            (Some(_), Some(id), _) => {
+            (None, found, _) => (found.unwrap_or_default(), Standing::Unclaimed { mark: None }),
+            (Some(_), Err(error), _) => return Err(bad(error)),
+            (Some(_), Ok(Some(id)), _) => {
                 let standing = self.keyed(&provider.name, &id, provider.on_conflict != OnConflict::Duplicate);
                 (Some(id), standing)
             }
-            (Some(_), None, MissingId::Forward) => (None, Standing::Unclaimed { mark: Some(Mark::NoId) }),
-            (Some(_), None, MissingId::Reject) => return Err(Refusal::MissingId),
-            (Some(_), None, MissingId::Hash) => {
+            (Some(_), Ok(None), MissingId::Forward) => (None, Standing::Unclaimed { mark: Some(Mark::NoId) }),
+            (Some(_), Ok(None), MissingId::Reject) => return Err(Refusal::MissingId),
+            (Some(_), Ok(None), MissingId::Hash) => {
                 let id = identify::body_id(&provider.fingerprint, tenant, &received).map_err(bad)?.ok_or(Refusal::MissingId)?;
                 let standing = self.keyed(&provider.name, &id, false);
                 (Some(id), standing)
@@ -217,10 +223,19 @@ impl Pipeline {
         record: &mut Record,
     ) -> Result<Ended, Refusal> {
         let (tell, told) = oneshot::channel();
+        let began = Instant::now();
         self.tasks.spawn(Arc::clone(self).once(event, lead, tell));
-        let News { ended, facts } = within(deadline, told, Refusal::Deadline).await?.map_err(|_| Refusal::Panicked)?;
-        record.facts(facts);
-        Ok(ended)
+        match within(deadline, told, Refusal::Deadline).await {
+            Ok(Ok(News { ended, facts })) => {
+                record.facts(facts);
+                Ok(ended)
+            }
+            Ok(Err(_)) => Err(Refusal::Panicked),
+            Err(late) => {
+                record.waited(began.elapsed());
+                Err(late)
+            }
+        }
     }
 
     /// Waits for the outcome of a copy that is under way in this process.
@@ -273,7 +288,9 @@ impl Pipeline {
                 Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used)))
             }
             Err(error @ ForwardError::NotSent(_)) => Err(Refusal::Unreachable(error.to_string().into())),
-            Err(error @ ForwardError::Unknown(_)) => Err(Refusal::Ambiguous(error.to_string().into())),
+            Err(error @ ForwardError::Unknown(_)) => {
+                Err(Refusal::Ambiguous { why: error.to_string().into(), claim: "nothing was claimed" })
+            }
         }
     }
 }
@@ -284,6 +301,11 @@ const PASS_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn challenge(route: &Route, received: &Received<'_>, proof: Option<&Proof>) -> Option<Challenge> {
     handshake::challenge(route.provider.handshake.as_ref()?, received, proof)
+}
+
+/// Does work over a body: here where it is short, on a blocking thread where it is long.
+async fn off_core<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    if is_long { tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Panicked) } else { Ok(work()) }
 }
 
 /// Waits until the deadline, where there is one.

@@ -260,7 +260,7 @@ impl Pipeline {
     }
 
     /// The consumer accepted the event: the store and the sender are told at the same time.
-    async fn complete(&self, claim: &Claim, call: &Call<'_>, sent: Sent, audience: Audience) {
+    async fn complete(&self, claim: &Claim, call: &Call<'_>, sent: Sent, mut audience: Audience) {
         audience.accepted();
         let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
@@ -278,7 +278,9 @@ impl Pipeline {
             };
             if call.provider.settle == Settle::BeforeReply {
                 // A store that does not confirm in time changes nothing: the consumer has accepted.
+                let asked = Instant::now();
                 let _ = timeout(self.config.store.timeout, confirmed.notified()).await;
+                audience.facts.store += asked.elapsed();
             }
             audience.tell(spoken.conclude(call, Settlement::Complete))
         };
@@ -287,10 +289,20 @@ impl Pipeline {
     }
 
     /// The attempt failed: the next delivery may try, as soon as this one's sender knows.
-    async fn release(&self, claim: &Claim, doubt: Option<Mark>, until: Instant, call: &Call<'_>, sent: Sent, audience: Audience) {
+    async fn release(
+        &self,
+        claim: &Claim,
+        doubt: Option<Mark>,
+        until: Instant,
+        call: &Call<'_>,
+        sent: Sent,
+        mut audience: Audience,
+    ) {
+        let asked = Instant::now();
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
         let mut releasing = pin!(self.fail_until_stored(claim, status, doubt, until));
         let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, &mut releasing), self.listen(call, sent));
+        audience.facts.store += asked.elapsed();
         match released {
             // Another attempt has succeeded meanwhile: that is what the provider is told.
             Ok(Some(done)) => audience.end(Ending::Done(Arc::new(done)), call.provider.on_duplicate),
@@ -368,7 +380,7 @@ impl Spoken {
     fn conclude(self, call: &Call<'_>, settlement: Settlement) -> (End, Option<Arc<Shared>>) {
         let answer = match self {
             Self::Answer(answer) => answer,
-            Self::Silence(error) => return (Err(refusal_for(error)), None),
+            Self::Silence(error) => return (Err(refusal_for(error, settlement)), None),
         };
         let status = answer.parts.status.as_u16();
         let (outcome, reason) = match settlement {
@@ -399,12 +411,20 @@ fn success_of(mark: Option<Mark>) -> Outcome {
     }
 }
 
-fn refusal_for(error: ForwardError) -> Refusal {
+fn refusal_for(error: ForwardError, settlement: Settlement) -> Refusal {
+    let why = error.to_string().into();
     match error {
-        ForwardError::NotSent(NotSent::Connect(_)) => Refusal::Unreachable(error.to_string().into()),
+        ForwardError::NotSent(NotSent::Connect(_)) => Refusal::Unreachable(why),
         ForwardError::NotSent(NotSent::LeaseLost) => Refusal::LeaseLost,
         ForwardError::NotSent(NotSent::Stopping) => Refusal::Stopping,
-        ForwardError::Unknown(Unknown::Timeout | Unknown::Broken(_)) => Refusal::Ambiguous(error.to_string().into()),
+        ForwardError::Unknown(Unknown::Timeout | Unknown::Broken(_)) => {
+            let claim = match settlement {
+                Settlement::Hold => "after the lease the next copy will be forwarded, marked",
+                Settlement::Fail { .. } => "released as configured, the next copy will be forwarded, marked",
+                Settlement::Complete => "recorded as done, as configured",
+            };
+            Refusal::Ambiguous { why, claim }
+        }
     }
 }
 

@@ -48,8 +48,11 @@ pub enum Refusal {
     StoreDown(Arc<str>),
     /// The consumer got nothing.
     Unreachable(Arc<str>),
-    /// The consumer got the delivery and did not answer.
-    Ambiguous(Arc<str>),
+    /// The consumer got the delivery and did not answer; what became of the claim.
+    Ambiguous {
+        why: Arc<str>,
+        claim: &'static str,
+    },
     /// Another process saw the consumer answer this.
     FailedElsewhere {
         status: StatusCode,
@@ -83,7 +86,7 @@ impl Refusal {
             Self::Unverified { status, .. } | Self::FailedElsewhere { status } => *status,
             Self::Conflict => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
-            Self::Ambiguous(_) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Ambiguous { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::InFlight { .. }
             | Self::Deadline
             | Self::Limited(_)
@@ -111,7 +114,7 @@ impl Refusal {
             Self::Limited(_) => "limited",
             Self::StoreDown(_) => "store_down",
             Self::Unreachable(_) => "upstream_unreachable",
-            Self::Ambiguous(_) => "upstream_unknown",
+            Self::Ambiguous { .. } => "upstream_unknown",
             Self::FailedElsewhere { .. } => "failed",
             Self::LeaseLost => "lease_lost",
             Self::Stopping => "stopping",
@@ -132,7 +135,7 @@ impl Refusal {
             Self::Conflict => Outcome::Conflict,
             Self::InFlight { .. } | Self::Deadline => Outcome::InFlight,
             Self::StoreDown(_) => Outcome::StoreDown,
-            Self::Ambiguous(_) => Outcome::Ambiguous,
+            Self::Ambiguous { .. } => Outcome::Ambiguous,
             Self::Unreachable(_) | Self::FailedElsewhere { .. } | Self::LeaseLost | Self::Stopping | Self::Panicked => {
                 Outcome::Failed
             }
@@ -151,7 +154,7 @@ impl Refusal {
             | Self::MissingId
             | Self::BadId(_)
             | Self::Conflict => Fault::Sender,
-            Self::Unreachable(_) | Self::Ambiguous(_) | Self::FailedElsewhere { .. } | Self::Deadline => Fault::Upstream,
+            Self::Unreachable(_) | Self::Ambiguous { .. } | Self::FailedElsewhere { .. } | Self::Deadline => Fault::Upstream,
             Self::InFlight { .. } | Self::Limited(_) | Self::StoreDown(_) | Self::LeaseLost | Self::Stopping | Self::Panicked => {
                 Fault::Us
             }
@@ -194,7 +197,7 @@ impl Refusal {
             Self::Limited(limit) => format!("a limit is reached: {}", limit.as_str()).into(),
             Self::StoreDown(why) => format!("the store cannot be asked ({why}); nothing was forwarded").into(),
             Self::Unreachable(why) => format!("released: {why}; the next copy will be forwarded").into(),
-            Self::Ambiguous(why) => format!("unknown: {why}; after the lease the next copy will be forwarded, marked").into(),
+            Self::Ambiguous { why, claim } => format!("unknown: {why}; {claim}").into(),
             Self::FailedElsewhere { status } => {
                 format!("another instance was at work on it and the consumer answered {}", status.as_u16()).into()
             }
@@ -209,7 +212,7 @@ impl Refusal {
         match self {
             Self::StoreDown(_) => "the store cannot be asked; nothing was forwarded".into(),
             Self::Unreachable(_) => "the consumer could not be reached".into(),
-            Self::Ambiguous(_) => "the consumer did not answer".into(),
+            Self::Ambiguous { .. } => "the consumer did not answer".into(),
             _ => self.reason(),
         }
     }

@@ -16,7 +16,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
@@ -28,6 +28,8 @@ use crate::config::Upstream;
 const IDLE: Duration = Duration::from_millis(1500);
 /// Idle connections kept for one consumer.
 const IDLE_MAX: usize = 256;
+/// How long a connection taken from the pool may need to be ready.
+const READY_WAIT: Duration = Duration::from_millis(20);
 /// One attempt to connect: a consumer is near.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, doubled each time.
@@ -183,8 +185,9 @@ impl Upstreams {
     /// The idle connection used last, or a fresh one.
     async fn ready_sender(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<SendRequest<Outgoing>, ForwardError> {
         while let Some(mut sender) = self.take_idle(upstream) {
-            // A connection is ready as soon as it has seen the end of the answer before; a closed one says so.
-            if sender.ready().await.is_ok() {
+            // A connection is ready as soon as it has seen the end of the answer before; a closed one says so. One that is
+            // neither still writes to a consumer that answered without reading: it is given up.
+            if matches!(timeout(READY_WAIT, sender.ready()).await, Ok(Ok(()))) {
                 return Ok(sender);
             }
         }

@@ -1,5 +1,6 @@
 //! The log: text for people, JSON for machines. One line a delivery; never a body, a secret or a signature.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use tracing::field::Empty;
@@ -26,7 +27,7 @@ pub fn start(config: &LogConfig) {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second start, in a test that runs two apps, keeps the first.
     let _ = match config.format {
-        LogFormat::Text => builder.with_target(false).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
     };
 }

@@ -202,8 +202,11 @@ impl Record {
         if matches!(closing.outcome, Outcome::Duplicate | Outcome::Waited) {
             metrics.dedup_hits.inc();
         }
-        let elsewhere = self.body + self.waited + self.facts.store + self.facts.upstream;
-        metrics.overhead_seconds.observe(total.saturating_sub(elsewhere).as_secs_f64());
+        // Of a sender that hung up it is not known what the time was spent on.
+        if closing.outcome != Outcome::Abandoned {
+            let elsewhere = self.body + self.waited + self.facts.store + self.facts.upstream;
+            metrics.overhead_seconds.observe(total.saturating_sub(elsewhere).as_secs_f64());
+        }
         log::delivery(&log::Line {
             provider: &watch.name,
             event: self.event.as_deref(),

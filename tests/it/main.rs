@@ -1,4 +1,6 @@
 //! The promise, through the door: real sockets, real Redis, the real program. One file a promise.
 
-mod support;
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod once;
+mod support;

@@ -34,7 +34,9 @@ impl Instance {
         let log = collect(child.stderr.take().unwrap());
         let serving = eventually("the program says that it serves", async || {
             let text = log.lock().unwrap().clone();
-            text.lines().filter_map(|line| serde_json::from_str(line).ok()).find(|line: &serde_json::Value| line["message"] == "serving")
+            text.lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .find(|line: &serde_json::Value| line["message"] == "serving")
         });
         let serving = serving.await;
         let address = |key: &str| serving[key].as_str().unwrap().parse().unwrap();
