@@ -22,6 +22,10 @@ impl fmt::Display for BodyDigest {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventKey(Arc<str>);
 impl EventKey {
+    /// The key as it is stored: for tests of the store.
+    pub fn raw(key: &str) -> Self {
+        Self(key.into())
+    }
     pub fn as_str(&self) -> &str {
         &self.0
     }
