@@ -7,7 +7,7 @@ use hookonce::config::Secret;
 use hookonce::pipeline::identify::EventKey;
 use hookonce::store::cells::Cells;
 use hookonce::store::redis::{RedisCells, RedisServer};
-use hookonce::store::{ClaimOutcome, Completed, Forgotten, Mark, Released, Store, StoreError, StoreErrorKind};
+use hookonce::store::{Claim, ClaimOutcome, Completed, Forgotten, Mark, Released, Store, StoreError, StoreErrorKind};
 use redis::{FromRedisValue, cmd};
 use tokio::time::{Instant, sleep};
 
@@ -44,15 +44,20 @@ async fn fails_in_time<T: std::fmt::Debug>(call: impl Future<Output = Result<T, 
     error
 }
 
-/// Every operation, while the server does not answer.
-async fn everything_fails_in_time(store: &Store<RedisCells>, claim: &hookonce::store::Claim) {
-    fails_in_time(store.claim(&event_key(), &terms(LEASE))).await;
-    fails_in_time(store.complete(claim, accepted(claim))).await;
-    fails_in_time(store.fail(claim, None, None)).await;
-    fails_in_time(store.renew(claim)).await;
-    fails_in_time(store.look(&claim.key)).await;
-    fails_in_time(store.forget(&claim.key)).await;
-    fails_in_time(store.find("", 10)).await;
+/// Every operation, alone and with others, while the server does not answer.
+async fn everything_fails_in_time(store: &Store<RedisCells>, claim: &Claim) {
+    let (key, terms) = (event_key(), terms(LEASE));
+    fails_in_time(store.claim(&key, &terms)).await;
+    tokio::join!(
+        fails_in_time(store.claim(&key, &terms)),
+        fails_in_time(store.complete(claim, accepted(claim))),
+        fails_in_time(store.fail(claim, None, None)),
+        fails_in_time(store.renew(claim)),
+        fails_in_time(store.look(&claim.key)),
+        fails_in_time(store.forget(&claim.key)),
+        fails_in_time(store.find("", 10)),
+        fails_in_time(store.ping()),
+    );
     fails_in_time(store.ping()).await;
 }
 
