@@ -31,7 +31,7 @@ impl StoreSource {
     pub fn open(config: &StoreConfig) -> Result<Self, StoreError> {
         Ok(match &config.url {
             StoreUrl::Memory => Self::Memory(MemoryCells::default()),
-            StoreUrl::File(path) => Self::File(FileCells::open(path)?),
+            StoreUrl::File(path) => Self::File(FileCells::open(path)?.with_budget(config.timeout)),
             StoreUrl::Redis(url) => {
                 let read = |path| std::fs::read(path).map_err(|error| StoreError::new(StoreErrorKind::Local, error));
                 let ca = config.ca_file.as_ref().map(read).transpose()?;

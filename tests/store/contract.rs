@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{
     File, Fixture, LEASE, LONG_LEASE, Memory, PATIENCE, RETENTION, Redis, RedisWithScriptsOnly, TICK, accepted,
-    accepted_with_reply, digest, event_key, first_claim, key_named, next_claim, terms,
+    accepted_with_reply, digest, event_key, first_claim, next_claim, terms,
 };
 
 macro_rules! on_every_store {

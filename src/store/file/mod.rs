@@ -38,7 +38,7 @@ use tokio::time::timeout;
 use super::cells::{Cells, Change, Held, StoreError, StoreErrorKind, Swapped};
 use writer::{Batch, Job, Until, Writer};
 
-/// The longest a call waits for its turn and its answer. A disk that needs longer is as good as gone.
+/// The longest a call waits for its turn and its answer, unless told otherwise. A disk that needs longer is as good as gone.
 const BUDGET: Duration = Duration::from_secs(5);
 /// Calls that may be under way at once; more wait for their turn.
 const CALLS_MAX: usize = 4096;
@@ -51,6 +51,7 @@ const SLOW_OPEN: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct FileCells {
     desk: Arc<Desk>,
+    budget: Duration,
 }
 
 struct Desk {
@@ -70,7 +71,12 @@ impl FileCells {
         if took > SLOW_OPEN {
             tracing::info!(path = %path.display(), ?took, "the store has read the journal of its last run");
         }
-        Ok(Self { desk: Arc::new(Desk { path, jobs, places: Arc::new(Semaphore::new(CALLS_MAX)) }) })
+        Ok(Self { desk: Arc::new(Desk { path, jobs, places: Arc::new(Semaphore::new(CALLS_MAX)) }), budget: BUDGET })
+    }
+
+    /// The same store, with another patience.
+    pub fn with_budget(self, budget: Duration) -> Self {
+        Self { budget, ..self }
     }
 
     /// Ends the store in good order: what was asked before is done and flushed, and the directory is free for the
@@ -102,7 +108,7 @@ impl FileCells {
             self.desk.jobs.send(job).map_err(|_| self.closed())?;
             answered.await.map_err(|_| self.closed())?
         };
-        timeout(BUDGET, answered).await.map_err(|_| self.late())?
+        timeout(self.budget, answered).await.map_err(|_| self.late())?
     }
 
     /// Has the writer decide, from what the cell holds, what to answer and what to write.
@@ -121,7 +127,7 @@ impl FileCells {
 
     fn late(&self) -> StoreError {
         let path = self.desk.path.display();
-        StoreError::new(StoreErrorKind::Timeout, format!("{path}: no answer in {BUDGET:?}: is the disk overloaded?"))
+        StoreError::new(StoreErrorKind::Timeout, format!("{path}: no answer in {:?}: is the disk overloaded?", self.budget))
     }
 }
 
