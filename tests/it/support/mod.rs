@@ -7,6 +7,7 @@ pub mod proxy;
 #[path = "../../support/redis.rs"]
 pub mod redis;
 pub mod sender;
+pub mod wire;
 
 use std::future::Future;
 use std::time::Duration;
