@@ -6,4 +6,5 @@ mod commands;
 mod crash;
 mod instances;
 mod once;
+mod stop;
 mod support;
