@@ -2,7 +2,8 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,15 +11,16 @@ use std::time::Duration;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::GracefulConnection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Pipeline;
 use crate::config::Limits;
-use crate::telemetry::{Limit, Telemetry};
+use crate::telemetry::Limit;
 
 /// Connections the kernel holds for us while we are busy.
 const BACKLOG: i32 = 1024;
@@ -27,6 +29,8 @@ const HEADERS_ON_STACK: usize = 100;
 /// An HTTP/2 peer that does not answer a ping for this long is gone.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_WAIT: Duration = Duration::from_secs(10);
+/// A request that is on its way when the door closes is still heard: a long way takes this long.
+const LAST_WORD: Duration = Duration::from_millis(250);
 /// When the process is out of files, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -80,24 +84,50 @@ impl Drop for Admitted {
 /// Accepts connections until told to stop, then finishes those that are open.
 pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: Connections, stop: CancellationToken) {
     let server = server(&pipeline.config.limits);
-    let graceful = GracefulShutdown::new();
-    let accept = async |listener: &TcpListener| match listener.accept().await {
-        Ok((stream, peer)) => start(&server, &graceful, stream, peer, &pipeline, &connections),
-        Err(error) => {
-            tracing::warn!(%error, "a connection could not be accepted");
-            sleep(ACCEPT_PAUSE).await;
-        }
+    let open = TaskTracker::new();
+    // A token of this runtime's own: its waiters meet on no other core's lock.
+    let stop = stop.child_token();
+    let admit = |stream, peer| match connections.admit() {
+        Some(admitted) => drop(open.spawn(drive(connection(&server, stream, peer, &pipeline), stop.clone(), peer, admitted))),
+        None => pipeline.telemetry.limited(Limit::Connections),
     };
     loop {
         tokio::select! {
-            // First, so that what waits in the backlog when the socket is closed has been taken.
-            biased;
-            () = accept(&listener) => {}
             () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => admit(stream, peer),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
         }
     }
-    drop(listener);
-    graceful.shutdown().await;
+    for (stream, peer) in backlog(listener) {
+        admit(stream, peer);
+    }
+    open.close();
+    open.wait().await;
+}
+
+/// Closes the socket, and gives the connections that the kernel had taken for us by then: their senders believe in them.
+fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let mut taken = Vec::new();
+    let Ok(listener) = listener.into_std() else { return taken };
+    // No more than fitted in: whoever keeps connecting must not keep the door open.
+    for _ in 0..BACKLOG {
+        match listener.accept().and_then(|(stream, peer)| Ok((of_runtime(stream)?, peer))) {
+            Ok(accepted) => taken.push(accepted),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => tracing::warn!(%error, "a connection could not be accepted"),
+        }
+    }
+    taken
+}
+
+fn of_runtime(stream: StdStream) -> io::Result<TcpStream> {
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
 }
 
 fn server(limits: &Limits) -> auto::Builder<TokioExecutor> {
@@ -118,34 +148,46 @@ fn server(limits: &Limits) -> auto::Builder<TokioExecutor> {
     server
 }
 
-fn start(
+fn connection(
     server: &auto::Builder<TokioExecutor>,
-    graceful: &GracefulShutdown,
     stream: TcpStream,
     peer: SocketAddr,
     pipeline: &Arc<Pipeline>,
-    connections: &Connections,
-) {
-    let Some(admitted) = connections.admit() else {
-        refuse(&pipeline.telemetry);
-        return;
-    };
+) -> impl GracefulConnection<Error = Failure> + use<> {
     // Small replies go out at once.
     let _ = stream.set_nodelay(true);
-    let service_pipeline = Arc::clone(pipeline);
+    let pipeline = Arc::clone(pipeline);
     let service = service_fn(move |request| {
-        let pipeline = Arc::clone(&service_pipeline);
+        let pipeline = Arc::clone(&pipeline);
         async move { Ok::<_, Infallible>(pipeline.handle(request, peer).await) }
     });
-    let connection = graceful.watch(server.serve_connection(TokioIo::new(stream), service).into_owned());
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%peer, error, "a connection ended with an error");
-        }
-        drop(admitted);
-    });
+    server.serve_connection(TokioIo::new(stream), service).into_owned()
 }
 
-fn refuse(telemetry: &Telemetry) {
-    telemetry.limited(Limit::Connections);
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Serves a connection to its end; after a stop, to the end of what was begun on it.
+async fn drive(
+    connection: impl GracefulConnection<Error = Failure>,
+    stop: CancellationToken,
+    peer: SocketAddr,
+    _admitted: Admitted,
+) {
+    let mut connection = pin!(connection);
+    // Told to shut down, hyper closes a connection unread that it has not read from yet, or that is idle.
+    let silence = async {
+        stop.cancelled().await;
+        sleep(LAST_WORD).await;
+    };
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = silence => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%peer, error, "a connection ended with an error");
+    }
 }

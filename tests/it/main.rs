@@ -2,5 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod commands;
+mod crash;
+mod instances;
 mod once;
+mod stop;
 mod support;

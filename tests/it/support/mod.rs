@@ -2,7 +2,9 @@
 
 pub mod consumer;
 pub mod instance;
+pub mod keys;
 pub mod metrics;
+pub mod program;
 pub mod proxy;
 #[path = "../../support/redis.rs"]
 pub mod redis;
