@@ -6,6 +6,7 @@ pub mod keys;
 pub mod metrics;
 pub mod program;
 pub mod proxy;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
 pub mod sender;

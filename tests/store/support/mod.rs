@@ -1,6 +1,7 @@
 //! Stores to test, each with what it needs to run.
 
 pub mod child;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
 
