@@ -13,6 +13,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Some five thousand lines.
 const PENDING_BYTES_MAX: usize = 1 << 20;
+/// From one write to the next, at least.
+const GATHER: Duration = Duration::from_millis(5);
 /// The end of the program waits this long for its last lines to be taken.
 const FLUSH_WAIT: Duration = Duration::from_secs(1);
 
@@ -77,9 +79,12 @@ impl Outlet {
             if dropped > 0 {
                 let _ = writeln!(stderr, "hookonce: {dropped} log lines were dropped: nobody reads them fast enough");
             }
+            drop(stderr);
             lines.clear();
             self.pending().is_writing = false;
             self.emptied.notify_all();
+            // Lines that come meanwhile are written together, without being waited for one by one.
+            thread::park_timeout(GATHER);
         }
     }
 
