@@ -5,6 +5,7 @@
 mod commands;
 mod crash;
 mod instances;
+mod log_lines;
 mod once;
 mod stop;
 mod support;
