@@ -100,12 +100,13 @@ impl Flights {
         if body_matters && flight.body != body {
             return Joined::OtherBody;
         }
+        if flight.phase.borrow().is_accepted() {
+            return Joined::Accepted(Follower(flight.phase.subscribe()));
+        }
         if flight.phase.receiver_count() >= self.followers_max {
             return Joined::Full;
         }
-        let follower = Follower(flight.phase.subscribe());
-        let is_accepted = follower.0.borrow().is_accepted();
-        if is_accepted { Joined::Accepted(follower) } else { Joined::Follow(follower) }
+        Joined::Follow(Follower(flight.phase.subscribe()))
     }
 
     fn shard(&self, key: &EventKey) -> MutexGuard<'_, Shard> {

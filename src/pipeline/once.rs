@@ -217,7 +217,10 @@ impl Pipeline {
             route.watch.marked(mark);
         }
         match (&claim, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
-            (Some(claim), Settlement::Complete) => self.complete(claim, &call, sent, audience).await,
+            (Some(claim), Settlement::Complete) => {
+                route.watch.succeeded_at(claim.attempt());
+                self.complete(claim, &call, sent, audience).await;
+            }
             (Some(claim), Settlement::Fail { doubt }) => {
                 let until = hold.as_ref().map_or(began, Hold::until);
                 self.release(claim, doubt, until, &call, sent, audience).await;

@@ -2,11 +2,16 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -49,6 +54,10 @@ pub enum Act {
     Answer(u16),
     /// Any answer at all.
     Respond(u16, Vec<(&'static str, &'static str)>, Bytes),
+    /// The head and the first part at once, the second part when the gate opens.
+    InTwo(u16, Bytes, Gate, Bytes),
+    /// The head and a part of the body, then the connection is closed.
+    BreakOff(u16, Bytes),
     /// First wait this long.
     After(Duration, Box<Act>),
     /// First wait until the test opens the gate.
@@ -84,7 +93,14 @@ type Decide = dyn Fn(&Seen, usize) -> Act + Send + Sync;
 pub struct Consumer {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
+    connections: Arc<Connections>,
     accepting: AbortHandle,
+}
+
+#[derive(Default)]
+struct Connections {
+    accepted: AtomicUsize,
+    closed: AtomicUsize,
 }
 
 impl Consumer {
@@ -101,9 +117,9 @@ impl Consumer {
     /// On a given address: to come back where it was.
     pub async fn at(address: &str, decide: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
-        let (address, seen) = (listener.local_addr().unwrap(), Arc::default());
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&seen), Arc::new(decide))).abort_handle();
-        Self { address, seen, accepting }
+        let (address, seen, connections) = (listener.local_addr().unwrap(), Arc::default(), Arc::default());
+        let accepting = accept(listener, Arc::clone(&seen), Arc::new(decide), Arc::clone(&connections));
+        Self { address, seen, connections, accepting: tokio::spawn(accepting).abort_handle() }
     }
 
     pub fn url(&self) -> String {
@@ -133,23 +149,35 @@ impl Consumer {
         eventually("an event at the consumer", async || (self.count(event) >= times).then_some(())).await;
     }
 
-    /// Takes no more connections: the port is free.
+    /// Connections it has ever had.
+    pub fn connections(&self) -> usize {
+        self.connections.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections that are open now.
+    pub fn open_connections(&self) -> usize {
+        self.connections() - self.connections.closed.load(Ordering::SeqCst)
+    }
+
+    /// Takes no more connections and closes those it has: the port is free.
     pub fn go_away(&self) {
         self.accepting.abort();
     }
 }
 
-async fn accept(listener: TcpListener, seen: Arc<Mutex<Vec<Seen>>>, decide: Arc<Decide>) {
-    let mut connections = tokio::task::JoinSet::new();
+async fn accept(listener: TcpListener, seen: Arc<Mutex<Vec<Seen>>>, decide: Arc<Decide>, connections: Arc<Connections>) {
+    let mut open = tokio::task::JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (seen, decide) = (Arc::clone(&seen), Arc::clone(&decide));
-        connections.spawn(async move {
+        connections.accepted.fetch_add(1, Ordering::SeqCst);
+        let (seen, decide, connections) = (Arc::clone(&seen), Arc::clone(&decide), Arc::clone(&connections));
+        open.spawn(async move {
             let service = service_fn(|request| {
                 let (seen, decide) = (Arc::clone(&seen), Arc::clone(&decide));
                 async move { serve(request, &seen, &*decide).await }
             });
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            connections.closed.fetch_add(1, Ordering::SeqCst);
         });
     }
 }
@@ -166,7 +194,9 @@ impl std::fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-async fn serve(request: Request<Incoming>, ledger: &Mutex<Vec<Seen>>, decide: &Decide) -> Result<Response<Full<Bytes>>, Closed> {
+type AnyBody = UnsyncBoxBody<Bytes, Closed>;
+
+async fn serve(request: Request<Incoming>, ledger: &Mutex<Vec<Seen>>, decide: &Decide) -> Result<Response<AnyBody>, Closed> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Closed)?.to_bytes();
     let seen = Seen { method: parts.method, target: parts.uri.to_string(), headers: parts.headers, body };
@@ -178,8 +208,23 @@ async fn serve(request: Request<Incoming>, ledger: &Mutex<Vec<Seen>>, decide: &D
     let mut act = decide(&seen, nth);
     loop {
         act = match act {
-            Act::Answer(status) => return Ok(respond(status, &[], Bytes::from(format!("{{\"consumer\":{status}}}")))),
-            Act::Respond(status, headers, body) => return Ok(respond(status, &headers, body)),
+            Act::Answer(status) => return Ok(respond(status, &[], whole(format!("{{\"consumer\":{status}}}")))),
+            Act::Respond(status, headers, body) => return Ok(respond(status, &headers, whole(body))),
+            Act::InTwo(status, first, gate, second) => {
+                let second = async move {
+                    gate.pass().await;
+                    Ok(second)
+                };
+                return Ok(respond(status, &[], in_two(first, second)));
+            }
+            Act::BreakOff(status, first) => {
+                let broken = async {
+                    // So that what was written before goes out.
+                    tokio::task::yield_now().await;
+                    Err(Closed)
+                };
+                return Ok(respond(status, &[], in_two(first, broken)));
+            }
             Act::After(time, then) => {
                 sleep(time).await;
                 *then
@@ -194,13 +239,42 @@ async fn serve(request: Request<Incoming>, ledger: &Mutex<Vec<Seen>>, decide: &D
     }
 }
 
-fn respond(status: u16, headers: &[(&'static str, &'static str)], body: Bytes) -> Response<Full<Bytes>> {
+fn respond(status: u16, headers: &[(&'static str, &'static str)], body: AnyBody) -> Response<AnyBody> {
     let status = StatusCode::from_u16(status).unwrap();
     // A 204 has no body.
-    let mut response = Response::new(Full::new(if status == StatusCode::NO_CONTENT { Bytes::new() } else { body }));
+    let mut response = Response::new(if status == StatusCode::NO_CONTENT { whole("") } else { body });
     *response.status_mut() = status;
     for (name, value) in headers {
         response.headers_mut().append(*name, value.parse().unwrap());
     }
     response
+}
+
+fn whole(body: impl Into<Bytes>) -> AnyBody {
+    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn in_two(first: Bytes, second: impl Future<Output = Result<Bytes, Closed>> + Send + 'static) -> AnyBody {
+    InTwo { first: Some(first), second: Some(Box::pin(second)) }.boxed_unsync()
+}
+
+/// A body of unknown length, in two chunks.
+struct InTwo {
+    first: Option<Bytes>,
+    second: Option<Pin<Box<dyn Future<Output = Result<Bytes, Closed>> + Send>>>,
+}
+
+impl Body for InTwo {
+    type Data = Bytes;
+    type Error = Closed;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Closed>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        let Some(second) = &mut self.second else { return Poll::Ready(None) };
+        let second = ready!(second.as_mut().poll(cx));
+        self.second = None;
+        Poll::Ready(Some(second.map(Frame::data)))
+    }
 }

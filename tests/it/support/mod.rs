@@ -6,9 +6,11 @@ pub mod keys;
 pub mod metrics;
 pub mod program;
 pub mod proxy;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
 pub mod sender;
+pub mod wire;
 
 use std::future::Future;
 use std::time::Duration;

@@ -4,8 +4,11 @@ use std::net::SocketAddr;
 
 use hookonce::app::App;
 use hookonce::config::{Config, Environment};
+use serde_json::Value;
+use tokio::task::JoinHandle;
 
 use super::consumer::Consumer;
+use super::eventually;
 use super::metrics::Metrics;
 use super::sender::{Answer, Delivery, SECRET};
 
@@ -98,9 +101,34 @@ impl Setup {
     }
 }
 
+/// What each of them got.
+pub async fn answers(sent: Vec<JoinHandle<Answer>>) -> Vec<Answer> {
+    let mut answers = Vec::with_capacity(sent.len());
+    for one in sent {
+        answers.push(one.await.unwrap());
+    }
+    answers
+}
+
 impl Proxy {
     pub async fn send(&self, delivery: &Delivery) -> Answer {
         delivery.send(self.listen).await
+    }
+
+    /// Sends without waiting for the answer.
+    pub fn sending(&self, delivery: &Delivery) -> JoinHandle<Answer> {
+        let (delivery, to) = (delivery.clone(), self.listen);
+        tokio::spawn(async move { delivery.send(to).await })
+    }
+
+    /// Sends copies at once, and waits until all of them have been verified: they are under way then.
+    pub async fn sending_copies(&self, delivery: &Delivery, count: usize) -> Vec<JoinHandle<Answer>> {
+        let provider = delivery.path.trim_start_matches('/');
+        let labels = [("provider", provider), ("slot", "0")];
+        let before = self.metrics().await.value("hookonce_secret_matches_total", &labels);
+        let copies = (0..count).map(|_| self.sending(delivery)).collect();
+        self.counted("hookonce_secret_matches_total", &labels, before + count as f64).await;
+        copies
     }
 
     /// Asks the admin side.
@@ -110,6 +138,34 @@ impl Proxy {
 
     pub async fn metrics(&self) -> Metrics {
         Metrics::of(self.admin).await
+    }
+
+    /// Waits until a counter, or a gauge, has come to this.
+    pub async fn counted(&self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let what = format!("{name} {labels:?} at {value}");
+        let is_there = async || (self.metrics().await.value(name, labels) == value).then_some(());
+        eventually(&what, is_there).await;
+    }
+
+    /// Waits until so many deliveries of a provider have ended so.
+    pub async fn ended(&self, provider: &str, outcome: &str, count: f64) {
+        self.counted("hookonce_deliveries_total", &[("provider", provider), ("outcome", outcome)], count).await;
+    }
+
+    /// What the store knows of an event.
+    pub async fn event(&self, provider: &str, id: &str) -> Option<Value> {
+        let answer = self.admin(&Delivery::plain("GET", &format!("/api/events/{provider}/{id}"))).await;
+        match answer.status {
+            200 => Some(answer.json()),
+            404 => None,
+            other => panic!("{other}: {:?}", answer.body),
+        }
+    }
+
+    /// Waits until the store has an event in this state.
+    pub async fn in_state(&self, provider: &str, id: &str, state: &str) {
+        let is_there = async || self.event(provider, id).await.filter(|event| event["state"] == state);
+        eventually(&format!("{provider} {id} is {state}"), is_there).await;
     }
 
     /// Stops in order; tells whether everything was finished.

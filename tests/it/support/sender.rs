@@ -10,8 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+
+use super::wire::Wire;
 
 /// The secret of every provider in these tests.
 pub const SECRET: &str = "test-secret-0123456789abcdef";
@@ -66,10 +67,11 @@ pub fn github_with(event: &str, body: impl Into<Bytes>) -> Delivery {
 
 /// A delivery of Stripe's kind: the id is in the signed body, the signature has a timestamp.
 pub fn stripe(event: &str) -> Delivery {
-    stripe_with(event, format!("{{\"id\":\"{event}\",\"object\":\"event\"}}"))
+    stripe_with(format!("{{\"id\":\"{event}\",\"object\":\"event\"}}"))
 }
 
-pub fn stripe_with(_event: &str, body: impl Into<Bytes>) -> Delivery {
+/// The event's id is in the body.
+pub fn stripe_with(body: impl Into<Bytes>) -> Delivery {
     signed("stripe", "/stripe", &[], body.into(), now())
 }
 
@@ -99,6 +101,22 @@ impl Delivery {
 
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.insert(name, HeaderValue::try_from(value).unwrap());
+        self
+    }
+
+    /// Once more, where it may be there already.
+    pub fn also(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.append(name, HeaderValue::try_from(value).unwrap());
+        self
+    }
+
+    pub fn at(mut self, path: &str) -> Self {
+        self.path = path.to_owned();
+        self
+    }
+
+    pub fn with_body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
         self
     }
 
@@ -132,23 +150,36 @@ impl Delivery {
     }
 
     /// Writes the request and gives back the socket: drop it to hang up.
-    pub async fn begin(&self, to: SocketAddr) -> TcpStream {
-        let mut stream = TcpStream::connect(to).await.unwrap();
-        stream.write_all(&self.bytes()).await.unwrap();
-        stream
+    pub async fn begin(&self, to: SocketAddr) -> Wire {
+        Wire::with(to, &self.bytes()).await
+    }
+
+    /// Writes the head alone, with a body announced.
+    pub async fn begin_head(&self, to: SocketAddr) -> Wire {
+        Wire::with(to, &self.head(&format!("content-length: {}", self.body.len()))).await
     }
 
     /// The request as it goes over the wire.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = format!("{} {} HTTP/1.1\r\nhost: test.local\r\n", self.method, self.path).into_bytes();
-        for (name, value) in &self.headers {
-            bytes.extend_from_slice(name.as_str().as_bytes());
-            bytes.extend_from_slice(b": ");
-            bytes.extend_from_slice(value.as_bytes());
-            bytes.extend_from_slice(b"\r\n");
+        [&self.head(&format!("content-length: {}", self.body.len())), &self.body[..]].concat()
+    }
+
+    /// The request with its body in chunks of this size.
+    pub fn chunked(&self, size: usize) -> Vec<u8> {
+        let mut bytes = self.head("transfer-encoding: chunked");
+        for chunk in self.body.chunks(size) {
+            bytes.extend_from_slice(&[format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
         }
-        bytes.extend_from_slice(format!("content-length: {}\r\n\r\n", self.body.len()).as_bytes());
-        bytes.extend_from_slice(&self.body);
+        bytes.extend_from_slice(b"0\r\n\r\n");
+        bytes
+    }
+
+    fn head(&self, framing: &str) -> Vec<u8> {
+        let mut bytes = format!("{} {} HTTP/1.1\r\nhost: test.local\r\n{framing}\r\n", self.method, self.path).into_bytes();
+        for (name, value) in &self.headers {
+            bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        bytes.extend_from_slice(b"\r\n");
         bytes
     }
 
