@@ -54,17 +54,17 @@ async fn show(args: &Args, folder: &Folder, signals: &mut Signals) -> Result<boo
     println!("Deliveries go to http://{}, the consumer is http://{}.\n", app.listen, consumer.address);
 
     let plans = plans();
-    let accounts = tokio::select! {
-        accounts = provider::deliver_all(app.listen, SECRET, &plans) => accounts?,
-        () = signals.next() => return Err("interrupted".into()),
+    let shown = tokio::select! {
+        accounts = provider::deliver_all(app.listen, SECRET, &plans) => accounts.map(|all| report(&all, &consumer.ledger())),
+        () = signals.next() => Err("interrupted".into()),
     };
-    let is_right = report(&accounts, &consumer.ledger());
-    if args.keep {
+    if args.keep && shown.is_ok() {
         introduce(&app, &consumer);
         signals.next().await;
     }
+    // However it went: the store must have let go of its folder before that is removed.
     app.stop().await;
-    Ok(is_right)
+    shown
 }
 
 fn configuration(consumer: std::net::SocketAddr, folder: &Folder) -> String {
