@@ -24,7 +24,7 @@ fn assert_silent(what: &str, text: &str) {
 }
 
 fn with_canary(event: &str) -> Delivery {
-    stripe_with(event, format!("{{\"id\":\"{event}\",\"object\":\"event\",\"secret\":\"{BODY}\"}}"))
+    stripe_with(format!("{{\"id\":\"{event}\",\"object\":\"event\",\"secret\":\"{BODY}\"}}"))
 }
 
 /// What proves a delivery: whoever has it can send it again.
@@ -57,7 +57,7 @@ async fn nothing_secret_is_logged_at_debug_level_on_any_path() {
             with_canary("breaks"),
             forged,
             with_canary("unsigned").without("stripe-signature"),
-            stripe_with("", format!("{{\"secret\":\"{BODY}\"}}")),
+            stripe_with(format!("{{\"secret\":\"{BODY}\"}}")),
             github_with("g1", BODY),
             github_with("g1", BODY),
             github_with("g1", format!("{BODY} of another kind")),

@@ -59,6 +59,8 @@ async fn each_delivery_has_one_line_with_its_outcome_and_the_reason() {
     assert!(!rejected[6].as_str().unwrap().is_empty());
     assert_eq!((lines[6]["outcome"].as_str(), lines[6]["maybe_duplicate"].as_str()), (Some("no_id"), Some("no-id")));
     assert_eq!(lines.len(), 7, "{lines:?}");
+    // The log goes one way, whole.
+    assert_eq!(instance.program.out(), "");
     for line in &lines {
         assert!(line["total_ms"].is_number() && line["timestamp"].is_string(), "{line}");
     }

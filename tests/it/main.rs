@@ -4,6 +4,7 @@
 
 mod commands;
 mod crash;
+mod file_store;
 mod instances;
 mod log_lines;
 mod once;

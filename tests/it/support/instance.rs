@@ -51,6 +51,16 @@ impl Instance {
         lines(&self.log()).into_iter().filter(|line| line["target"] == target).collect()
     }
 
+    /// Waits until the store has an event in this state.
+    pub async fn in_state(&self, provider: &str, id: &str, state: &str) {
+        let request = Delivery::plain("GET", &format!("/api/events/{provider}/{id}"));
+        eventually(&format!("{provider} {id} is {state}"), async || {
+            let answer = request.send(self.admin).await;
+            (answer.status == 200 && answer.json()["state"] == state).then_some(())
+        })
+        .await;
+    }
+
     /// Whether it calls itself ready.
     pub async fn is_ready(&self) -> bool {
         Delivery::plain("GET", "/readyz").send(self.admin).await.status == 200
