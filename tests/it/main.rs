@@ -8,5 +8,6 @@ mod file_store;
 mod instances;
 mod log_lines;
 mod once;
+mod silence;
 mod stop;
 mod support;
