@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -88,7 +88,17 @@ pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: 
     // A token of this runtime's own: its waiters meet on no other core's lock.
     let stop = stop.child_token();
     let admit = |stream, peer| match connections.admit() {
-        Some(admitted) => drop(open.spawn(drive(connection(&server, stream, peer, &pipeline), stop.clone(), peer, admitted))),
+        Some(admitted) => {
+            let heard = Arc::default();
+            let connection = connection(&server, stream, peer, &pipeline, &heard);
+            let patience = Patience { first: pipeline.config.limits.header_timeout, heard, stop: stop.clone() };
+            open.spawn(async move {
+                if let Err(error) = drive(connection, patience).await {
+                    tracing::debug!(%peer, error, "a connection ended with an error");
+                }
+                drop(admitted);
+            });
+        }
         None => pipeline.telemetry.limited(Limit::Connections),
     };
     loop {
@@ -153,11 +163,13 @@ fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     pipeline: &Arc<Pipeline>,
+    heard: &Arc<AtomicBool>,
 ) -> impl GracefulConnection<Error = Failure> + use<> {
     // Small replies go out at once.
     let _ = stream.set_nodelay(true);
-    let pipeline = Arc::clone(pipeline);
+    let (pipeline, heard) = (Arc::clone(pipeline), Arc::clone(heard));
     let service = service_fn(move |request| {
+        heard.store(true, Ordering::Relaxed);
         let pipeline = Arc::clone(&pipeline);
         async move { Ok::<_, Infallible>(pipeline.handle(request, peer).await) }
     });
@@ -166,28 +178,41 @@ fn connection(
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Serves a connection to its end; after a stop, to the end of what was begun on it.
-async fn drive(
-    connection: impl GracefulConnection<Error = Failure>,
+/// How long a connection is waited for.
+struct Patience {
+    /// For its first request.
+    first: Duration,
+    /// Whether that has come.
+    heard: Arc<AtomicBool>,
     stop: CancellationToken,
-    peer: SocketAddr,
-    _admitted: Admitted,
-) {
-    let mut connection = pin!(connection);
-    // Told to shut down, hyper closes a connection unread that it has not read from yet, or that is idle.
-    let silence = async {
-        stop.cancelled().await;
-        sleep(LAST_WORD).await;
-    };
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => ended,
-        () = silence => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+}
+
+impl Patience {
+    /// Nothing came in time. hyper's own clock runs only once it has seen whether this is HTTP/1 or 2.
+    async fn is_silent(&self) {
+        sleep(self.first).await;
+        if self.heard.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, error, "a connection ended with an error");
     }
+
+    /// The door is closed, and what was on its way has been heard.
+    async fn is_over(&self) {
+        self.stop.cancelled().await;
+        sleep(LAST_WORD).await;
+    }
+}
+
+/// Serves a connection to its end; after a stop, to the end of what was begun on it.
+async fn drive(connection: impl GracefulConnection<Error = Failure>, patience: Patience) -> Result<(), Failure> {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // The connection first: what has come by the end of either time is read.
+        biased;
+        ended = connection.as_mut() => return ended,
+        () = patience.is_silent() => return Err("no request in time".into()),
+        // Told to shut down, hyper closes a connection unread that it has not read from yet, or that is idle.
+        () = patience.is_over() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
 }

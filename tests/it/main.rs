@@ -4,7 +4,10 @@
 
 mod commands;
 mod crash;
+mod file_store;
 mod instances;
+mod log_lines;
 mod once;
+mod silence;
 mod stop;
 mod support;

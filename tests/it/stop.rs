@@ -316,7 +316,7 @@ async fn whoever_hammers_at_a_closing_door_finds_each_event_taken_once_elsewhere
 async fn a_rolling_restart_loses_doubles_and_marks_nothing() {
     let (consumer, redis) = (brief_work().await, RedisProcess::start());
     let setup = on_redis(&consumer, &redis, "100ms");
-    let mut instances = vec![Instance::start(&setup).await, Instance::start(&setup).await];
+    let mut instances = [Instance::start(&setup).await, Instance::start(&setup).await];
     let load = Load::start(instances.iter().map(|instance| instance.listen).collect(), 8);
     for round in 0..4 {
         let so_far = consumer.seen().len();

@@ -29,12 +29,8 @@ impl Instance {
         let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
         write!(config, "{text}\n{log}").unwrap();
         let program = Program::start(hookonce().args(["run", "--config"]).arg(config.path()));
-        let serving = eventually("the program says that it serves", async || {
-            lines(&program.err()).into_iter().find(|line| line["message"] == "serving")
-        });
-        let serving = serving.await;
-        let address = |key: &str| serving[key].as_str().unwrap().parse().unwrap();
-        Self { listen: address("listen"), admin: address("admin"), program, _config: config }
+        let (listen, admin) = serving(&program).await;
+        Self { listen, admin, program, _config: config }
     }
 
     pub async fn send(&self, delivery: &Delivery) -> Answer {
@@ -53,6 +49,16 @@ impl Instance {
     /// The lines of its log that were written for this part of the program.
     pub fn lines_of(&self, target: &str) -> Vec<Value> {
         lines(&self.log()).into_iter().filter(|line| line["target"] == target).collect()
+    }
+
+    /// Waits until the store has an event in this state.
+    pub async fn in_state(&self, provider: &str, id: &str, state: &str) {
+        let request = Delivery::plain("GET", &format!("/api/events/{provider}/{id}"));
+        eventually(&format!("{provider} {id} is {state}"), async || {
+            let answer = request.send(self.admin).await;
+            (answer.status == 200 && answer.json()["state"] == state).then_some(())
+        })
+        .await;
     }
 
     /// Whether it calls itself ready.
@@ -79,6 +85,24 @@ impl Instance {
         let status = self.ended().await;
         assert_eq!(status.code(), Some(0), "{}", self.log());
     }
+}
+
+/// Waits until the program says that it serves, and where: deliveries, admin side.
+pub async fn serving(program: &Program) -> (SocketAddr, SocketAddr) {
+    eventually("the program says that it serves", async || {
+        let log = program.err();
+        let line = log.lines().find(|line| line.contains("serving") && line.contains("listen"))?;
+        Some((field(line, "listen")?.parse().unwrap(), field(line, "admin")?.parse().unwrap()))
+    })
+    .await
+}
+
+/// A field of a line, in either format.
+fn field(line: &str, key: &str) -> Option<String> {
+    if let Ok(line) = serde_json::from_str::<Value>(line) {
+        return line[key].as_str().map(str::to_owned);
+    }
+    line.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned)
 }
 
 /// A log in JSON, line by line.

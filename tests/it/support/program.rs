@@ -1,7 +1,7 @@
 //! The program's process: what it was told, what it has written, how it ended.
 
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -12,11 +12,6 @@ pub fn hookonce() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hookonce"));
     command.env_remove("RUST_LOG").stdin(Stdio::null());
     command
-}
-
-/// Runs a command to its end, without standing in the way of what else this test runs.
-pub async fn output(mut command: Command) -> Output {
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
 /// A process under way, killed when dropped.
