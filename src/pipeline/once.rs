@@ -216,15 +216,12 @@ impl Pipeline {
         if let (Some(mark), false) = (mark, matches!(sent, Err(ForwardError::NotSent(_)))) {
             route.watch.marked(mark);
         }
-        match (&claim, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
-            (Some(claim), Settlement::Complete) => {
-                route.watch.succeeded_at(claim.attempt());
-                self.complete(claim, &call, sent, audience).await;
+        match (&hold, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
+            (Some(hold), Settlement::Complete) => {
+                route.watch.succeeded_at(hold.claim().attempt());
+                self.complete(hold, &call, sent, audience).await;
             }
-            (Some(claim), Settlement::Fail { doubt }) => {
-                let until = hold.as_ref().map_or(began, Hold::until);
-                self.release(claim, doubt, until, &call, sent, audience).await;
-            }
+            (Some(hold), Settlement::Fail { doubt }) => self.release(hold, doubt, &call, sent, audience).await,
             (Some(_), settlement @ Settlement::Hold) | (None, settlement) => {
                 let spoken = self.listen(&call, sent).await;
                 audience.tell(spoken.conclude(&call, settlement));
@@ -244,10 +241,7 @@ impl Pipeline {
         let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
         match hold {
             None => sending.await,
-            Some(hold) => tokio::select! {
-                sent = sending => sent,
-                never = hold.keep(&self.store, &self.telemetry) => never,
-            },
+            Some(hold) => hold.during(sending, &self.store, &self.telemetry).await,
         }
     }
 
@@ -263,11 +257,16 @@ impl Pipeline {
     }
 
     /// The consumer accepted the event: the store and the sender are told at the same time.
-    async fn complete(&self, claim: &Claim, call: &Call<'_>, sent: Sent, mut audience: Audience) {
+    async fn complete(&self, hold: &Hold<'_>, call: &Call<'_>, sent: Sent, mut audience: Audience) {
         audience.accepted();
+        let claim = hold.claim();
         let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
-        let early = if call.provider.on_duplicate == OnDuplicate::Replay { Ok(self.listen(call, sent).await) } else { Err(sent) };
+        let early = if call.provider.on_duplicate == OnDuplicate::Replay {
+            Ok(hold.during(self.listen(call, sent), &self.store, &self.telemetry).await)
+        } else {
+            Err(sent)
+        };
         let reply = early.as_ref().ok().and_then(Spoken::to_store);
         let confirmed = Notify::new();
         let completing = async {
@@ -292,18 +291,10 @@ impl Pipeline {
     }
 
     /// The attempt failed: the next delivery may try, as soon as this one's sender knows.
-    async fn release(
-        &self,
-        claim: &Claim,
-        doubt: Option<Mark>,
-        until: Instant,
-        call: &Call<'_>,
-        sent: Sent,
-        mut audience: Audience,
-    ) {
+    async fn release(&self, hold: &Hold<'_>, doubt: Option<Mark>, call: &Call<'_>, sent: Sent, mut audience: Audience) {
         let asked = Instant::now();
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
-        let mut releasing = pin!(self.fail_until_stored(claim, status, doubt, until));
+        let mut releasing = pin!(self.fail_until_stored(hold, status, doubt));
         let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, &mut releasing), self.listen(call, sent));
         audience.facts.store += asked.elapsed();
         match released {
@@ -341,7 +332,8 @@ impl Pipeline {
     }
 
     /// Tells the store that the attempt failed, until it has heard or the lease is over. A completion found there wins.
-    async fn fail_until_stored(&self, claim: &Claim, status: Option<u16>, doubt: Option<Mark>, until: Instant) -> Option<Done> {
+    async fn fail_until_stored(&self, hold: &Hold<'_>, status: Option<u16>, doubt: Option<Mark>) -> Option<Done> {
+        let (claim, until) = (hold.claim(), hold.until());
         loop {
             match self.telemetry.store(StoreOp::Fail, self.store.fail(claim, status, doubt)).await {
                 Ok(Released::Done(done)) => return Some(done),
