@@ -124,6 +124,9 @@ impl Pipeline {
             body_matters: event.standing.body_matters(),
         };
         let outcome = self.telemetry.store(StoreOp::Claim, self.store.claim(key, &terms)).await;
+        if let Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::InFlight { .. }) = &outcome {
+            audience.owns_key();
+        }
         let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit { claim: None, mark: Some(Mark::Observe) });
         match outcome {
             Ok(ClaimOutcome::Claimed { claim, earlier }) => {
@@ -146,7 +149,10 @@ impl Pipeline {
                 (None, InFlight::Retry) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
                 (None, InFlight::Ack) => Err(Ending::Acked),
             },
-            Ok(ClaimOutcome::Conflict(entry)) => Err(self.conflict(event, key, &entry).await),
+            Ok(ClaimOutcome::Conflict(entry)) => match self.conflict(event, key, &entry).await {
+                refused @ Ending::Refused(Refusal::Conflict) => observed().ok_or(refused),
+                ending => Err(ending),
+            },
             Err(error) => match provider.on_store_down {
                 OnStoreDown::Closed => Err(Ending::Refused(Refusal::StoreDown(error.to_string().into()))),
                 OnStoreDown::Open => Ok(Permit { claim: None, mark: Some(Mark::StoreDown) }),
