@@ -5,4 +5,5 @@
 mod deadlines;
 mod hang_up;
 mod once;
+mod policies;
 mod support;
