@@ -9,7 +9,7 @@ use super::once::Event;
 use super::refusal::Refusal;
 use super::reply::{self, End, Reply, Shared};
 use crate::config::OnDuplicate;
-use crate::telemetry::{Facts, ProviderWatch};
+use crate::telemetry::{Facts, Outcome, ProviderWatch};
 
 /// What the task has to say, and what it adds to the delivery's record.
 #[derive(Debug)]
@@ -44,6 +44,13 @@ impl Audience {
     /// Whether anybody still waits.
     pub fn is_there(&self) -> bool {
         !self.sender.is_closed() || self.followers.as_ref().is_some_and(Lead::has_followers)
+    }
+
+    /// The store has said that the key belongs to this event's body.
+    pub fn owns_key(&self) {
+        if let Some(lead) = &self.followers {
+            lead.owns_key();
+        }
     }
 
     /// The consumer has accepted the event: a copy that comes now is a duplicate.
@@ -99,11 +106,22 @@ impl Audience {
 pub fn end_of(ending: Ending, on_duplicate: OnDuplicate) -> End {
     let replay = on_duplicate == OnDuplicate::Replay;
     match ending {
-        Ending::Answered(answer) => Ok(Reply::Mirrored { answer }),
+        Ending::Answered(answer) => {
+            let outcome = if answer.is_success { Outcome::Waited } else { Outcome::Failed };
+            Ok(Reply::Mirrored { answer, outcome })
+        }
         Ending::Done(done) => Ok(Reply::Duplicate { done: Some(done), replay }),
         Ending::Acked => Ok(Reply::AckedInFlight),
         Ending::Refused(refusal) => Err(refusal),
         // Nobody is moved twice: under key and digest every body is the same.
         Ending::Moved => Err(Refusal::Panicked),
+    }
+}
+
+/// The same for a copy that came when the event had been accepted: it is a duplicate, though it waited for the reply.
+pub fn end_of_accepted(ending: Ending, on_duplicate: OnDuplicate) -> End {
+    match ending {
+        Ending::Answered(answer) => Ok(Reply::Mirrored { answer, outcome: Outcome::Duplicate }),
+        ending => end_of(ending, on_duplicate),
     }
 }

@@ -31,11 +31,18 @@ pub struct Flights {
 #[derive(Debug)]
 struct Flight {
     body: BodyDigest,
-    phase: watch::Sender<Phase>,
+    progress: watch::Sender<Progress>,
 }
 
 /// How far the leader has come.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
+struct Progress {
+    /// Whether the store has said that the key belongs to the leader's body.
+    owns_key: bool,
+    phase: Phase,
+}
+
+#[derive(Debug)]
 enum Phase {
     Running,
     /// The consumer has accepted the event; its answer's body is still being read.
@@ -78,10 +85,20 @@ pub enum Joined {
     Follow(Follower),
     /// Another copy was accepted, or even answered, and the store may not have confirmed it yet.
     Accepted(Follower),
-    /// Another body under the same key is under way.
-    OtherBody,
+    /// Another body under the same key is under way: another event, if the key turns out to be that body's.
+    OtherBody(Rival),
     /// Too many wait already.
     Full,
+}
+
+impl Joined {
+    /// Whether another body is taken for a copy of the same event.
+    pub fn has_other_body(&self) -> bool {
+        match self {
+            Self::Follow(follower) | Self::Accepted(follower) => follower.has_other_body,
+            Self::Lead(_) | Self::OtherBody(_) | Self::Full => false,
+        }
+    }
 }
 
 impl Flights {
@@ -93,20 +110,23 @@ impl Flights {
     pub fn join(self: &Arc<Self>, key: &EventKey, body: BodyDigest, body_matters: bool) -> Joined {
         let mut shard = self.shard(key);
         let Some(flight) = shard.get(key) else {
-            let flight = Arc::new(Flight { body, phase: watch::Sender::new(Phase::Running) });
+            let progress = watch::Sender::new(Progress { owns_key: false, phase: Phase::Running });
+            let flight = Arc::new(Flight { body, progress });
             shard.insert(key.clone(), Arc::clone(&flight));
             return Joined::Lead(Lead { flights: Arc::clone(self), key: key.clone(), flight });
         };
-        if body_matters && flight.body != body {
-            return Joined::OtherBody;
+        let has_other_body = flight.body != body;
+        if body_matters && has_other_body {
+            return Joined::OtherBody(Rival(flight.progress.subscribe()));
         }
-        if flight.phase.borrow().is_accepted() {
-            return Joined::Accepted(Follower(flight.phase.subscribe()));
+        let follower = || Follower { progress: flight.progress.subscribe(), has_other_body };
+        if flight.progress.borrow().phase.is_accepted() {
+            return Joined::Accepted(follower());
         }
-        if flight.phase.receiver_count() >= self.followers_max {
+        if flight.progress.receiver_count() >= self.followers_max {
             return Joined::Full;
         }
-        Joined::Follow(Follower(flight.phase.subscribe()))
+        Joined::Follow(follower())
     }
 
     fn shard(&self, key: &EventKey) -> MutexGuard<'_, Shard> {
@@ -126,17 +146,22 @@ pub struct Lead {
 impl Lead {
     /// Whether copies wait for the outcome.
     pub fn has_followers(&self) -> bool {
-        self.flight.phase.receiver_count() > 0
+        self.flight.progress.receiver_count() > 0
+    }
+
+    /// The store has said that the key belongs to this body.
+    pub fn owns_key(&self) {
+        self.flight.progress.send_modify(|progress| progress.owns_key = true);
     }
 
     /// The consumer's 2xx head is in: from now on a copy is a duplicate.
     pub fn accepted(&self) {
-        self.flight.phase.send_replace(Phase::Accepted);
+        self.flight.progress.send_modify(|progress| progress.phase = Phase::Accepted);
     }
 
     /// Tells the followers. The entry stays until the lead is dropped.
     pub fn end(&self, ending: Ending) {
-        self.flight.phase.send_replace(Phase::Ended(ending));
+        self.flight.progress.send_modify(|progress| progress.phase = Phase::Ended(ending));
     }
 }
 
@@ -144,10 +169,10 @@ impl Drop for Lead {
     fn drop(&mut self) {
         self.flights.shard(&self.key).remove(&self.key);
         // A leader that ends without a word has panicked.
-        self.flight.phase.send_if_modified(|phase| {
-            let is_open = !matches!(phase, Phase::Ended(_));
+        self.flight.progress.send_if_modified(|progress| {
+            let is_open = !matches!(progress.phase, Phase::Ended(_));
             if is_open {
-                *phase = Phase::Ended(Ending::Refused(Refusal::Panicked));
+                progress.phase = Phase::Ended(Ending::Refused(Refusal::Panicked));
             }
             is_open
         });
@@ -156,14 +181,28 @@ impl Drop for Lead {
 
 /// A copy that waits for the leader's outcome.
 #[derive(Debug)]
-pub struct Follower(watch::Receiver<Phase>);
+pub struct Follower {
+    progress: watch::Receiver<Progress>,
+    has_other_body: bool,
+}
 
 impl Follower {
     pub async fn ending(mut self) -> Ending {
-        let ended = self.0.wait_for(|phase| matches!(phase, Phase::Ended(_))).await;
+        let ended = self.progress.wait_for(|progress| matches!(progress.phase, Phase::Ended(_))).await;
         match ended.as_deref() {
-            Ok(Phase::Ended(ending)) => ending.clone(),
-            Ok(Phase::Running | Phase::Accepted) | Err(_) => Ending::Refused(Refusal::Panicked),
+            Ok(Progress { phase: Phase::Ended(ending), .. }) => ending.clone(),
+            Ok(_) | Err(_) => Ending::Refused(Refusal::Panicked),
         }
+    }
+}
+
+/// A delivery with another body than the leader's.
+#[derive(Debug)]
+pub struct Rival(watch::Receiver<Progress>);
+
+impl Rival {
+    /// Whether the key belongs to the leader's body; if not, the flight is over, and the key may be this delivery's own.
+    pub async fn is_another_event(mut self) -> bool {
+        self.0.wait_for(|progress| progress.owns_key).await.is_ok()
     }
 }

@@ -33,8 +33,20 @@ impl<'a> Hold<'a> {
         self.claim.since() + Duration::from_millis(self.ends.load(Ordering::Relaxed))
     }
 
+    pub fn claim(&self) -> &'a Claim {
+        self.claim
+    }
+
+    /// Renews the lease while the work is done.
+    pub async fn during<T>(&self, work: impl Future<Output = T>, store: &Store, telemetry: &Telemetry) -> T {
+        tokio::select! {
+            done = work => done,
+            never = self.keep(store, telemetry) => never,
+        }
+    }
+
     /// Renews the lease until dropped, or until it is lost; then there is nothing left to do but to wait.
-    pub async fn keep(&self, store: &Store, telemetry: &Telemetry) -> ! {
+    async fn keep(&self, store: &Store, telemetry: &Telemetry) -> ! {
         loop {
             sleep(self.claim.lease() / 3).await;
             let asked = self.claim.since().elapsed();

@@ -42,7 +42,7 @@ use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate
 use crate::scheme::{Proof, Received};
 use crate::store::{Mark, Store};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
-use audience::{Ended, News, end_of};
+use audience::{Ended, News, end_of, end_of_accepted};
 use body::{Outgoing, ReplyBody};
 use flight::{Ending, Flights, Follower, Joined, Lead};
 use handshake::Challenge;
@@ -185,6 +185,9 @@ impl Pipeline {
         loop {
             let key = event.standing.key().filter(|_| provider.dedupe == Dedupe::On);
             let joined = key.map(|key| self.flights.join(key, event.body, event.standing.body_matters()));
+            if joined.as_ref().is_some_and(Joined::has_other_body) {
+                event.route.watch.conflict();
+            }
             event = match joined {
                 None => match self.lead(event, None, deadline, record).await? {
                     Ended::End(end) => return end,
@@ -200,10 +203,14 @@ impl Pipeline {
                 },
                 Some(Joined::Accepted(follower)) if provider.on_duplicate == OnDuplicate::Replay => {
                     let ending = self.follow(follower, InFlight::Wait, deadline, record).await?;
-                    return end_of(ending, provider.on_duplicate);
+                    return end_of_accepted(ending, provider.on_duplicate);
                 }
                 Some(Joined::Accepted(_)) => return Ok(Reply::Duplicate { done: None, replay: false }),
-                Some(Joined::OtherBody) => {
+                Some(Joined::OtherBody(rival)) => {
+                    let late = Refusal::InFlight { retry_after: RETRY_AFTER };
+                    if !within(deadline, rival.is_another_event(), late).await? {
+                        continue;
+                    }
                     event.route.watch.conflict();
                     if provider.on_conflict == OnConflict::Reject {
                         return Err(Refusal::Conflict);

@@ -122,6 +122,9 @@ impl Pipeline {
             body_matters: event.standing.body_matters(),
         };
         let outcome = self.telemetry.store(StoreOp::Claim, self.store.claim(key, &terms)).await;
+        if let Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::InFlight { .. }) = &outcome {
+            audience.owns_key();
+        }
         let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit { claim: None, mark: Some(Mark::Observe) });
         match outcome {
             Ok(ClaimOutcome::Claimed { claim, earlier }) => {
@@ -144,7 +147,10 @@ impl Pipeline {
                 (None, InFlight::Retry) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
                 (None, InFlight::Ack) => Err(Ending::Acked),
             },
-            Ok(ClaimOutcome::Conflict(entry)) => Err(self.conflict(event, key, &entry).await),
+            Ok(ClaimOutcome::Conflict(entry)) => match self.conflict(event, key, &entry).await {
+                refused @ Ending::Refused(Refusal::Conflict) => observed().ok_or(refused),
+                ending => Err(ending),
+            },
             Err(error) => match provider.on_store_down {
                 OnStoreDown::Closed => Err(Ending::Refused(Refusal::StoreDown(error.to_string().into()))),
                 OnStoreDown::Open => Ok(Permit { claim: None, mark: Some(Mark::StoreDown) }),
@@ -214,15 +220,12 @@ impl Pipeline {
         if let (Some(mark), false) = (mark, matches!(sent, Err(ForwardError::NotSent(_)))) {
             route.watch.marked(mark);
         }
-        match (&claim, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
-            (Some(claim), Settlement::Complete) => {
-                route.watch.succeeded_at(claim.attempt());
-                self.complete(claim, hold.as_ref(), &call, sent, audience).await;
+        match (&hold, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
+            (Some(hold), Settlement::Complete) => {
+                route.watch.succeeded_at(hold.claim().attempt());
+                self.complete(hold, &call, sent, audience).await;
             }
-            (Some(claim), Settlement::Fail { doubt }) => {
-                let until = hold.as_ref().map_or(began, Hold::until);
-                self.release(claim, doubt, until, &call, sent, audience).await;
-            }
+            (Some(hold), Settlement::Fail { doubt }) => self.release(hold, doubt, &call, sent, audience).await,
             (Some(_), settlement @ Settlement::Hold) | (None, settlement) => {
                 let spoken = self.listen(&call, sent).await;
                 audience.tell(spoken.conclude(&call, settlement));
@@ -239,17 +242,10 @@ impl Pipeline {
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
         let may_send = || if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) };
         let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
-        self.holding(hold, self.upstreams.send(&call.provider.upstream, request, patience, may_send)).await
-    }
-
-    /// Does something for as long as it takes, and keeps the claim meanwhile.
-    pub(super) async fn holding<T>(&self, hold: Option<&Hold<'_>>, work: impl Future<Output = T>) -> T {
+        let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
         match hold {
-            None => work.await,
-            Some(hold) => tokio::select! {
-                done = work => done,
-                never = hold.keep(&self.store, &self.telemetry) => never,
-            },
+            None => sending.await,
+            Some(hold) => hold.during(sending, &self.store, &self.telemetry).await,
         }
     }
 }

@@ -19,7 +19,7 @@ pub enum Reply {
     /// The consumer's own answer.
     Relayed { parts: Box<response::Parts>, body: ReplyBody, outcome: Outcome, reason: Cow<'static, str> },
     /// The answer that another copy of the event got, a moment ago.
-    Mirrored { answer: Arc<Shared> },
+    Mirrored { answer: Arc<Shared>, outcome: Outcome },
     /// The event is done: nothing was forwarded.
     Duplicate { done: Option<Arc<Done>>, replay: bool },
     /// A live claim, and the provider is to be told 2xx all the same.
@@ -47,9 +47,7 @@ pub type End = Result<Reply, Refusal>;
 /// The word for how it ended.
 pub fn outcome(end: &End) -> Outcome {
     match end {
-        Ok(Reply::Relayed { outcome, .. }) => *outcome,
-        Ok(Reply::Mirrored { answer }) if answer.is_success => Outcome::Waited,
-        Ok(Reply::Mirrored { .. }) => Outcome::Failed,
+        Ok(Reply::Relayed { outcome, .. } | Reply::Mirrored { outcome, .. }) => *outcome,
         Ok(Reply::Duplicate { .. }) => Outcome::Duplicate,
         Ok(Reply::AckedInFlight) => Outcome::InFlight,
         Ok(Reply::Passed { .. }) => Outcome::Forwarded,
@@ -62,7 +60,7 @@ pub fn outcome(end: &End) -> Outcome {
 pub fn reason(end: &End) -> Cow<'static, str> {
     match end {
         Ok(Reply::Relayed { reason, .. }) => reason.clone(),
-        Ok(Reply::Mirrored { answer }) if answer.is_success => "waited for another copy, which succeeded".into(),
+        Ok(Reply::Mirrored { answer, .. }) if answer.is_success => "waited for another copy, which succeeded".into(),
         Ok(Reply::Mirrored { .. }) => "waited for another copy, which failed; the next copy will be forwarded".into(),
         Ok(Reply::Duplicate { .. }) => "this event is done; nothing was forwarded".into(),
         Ok(Reply::AckedInFlight) => {
@@ -79,7 +77,7 @@ pub fn respond(end: End, outcome: Outcome) -> Response<ReplyBody> {
     let mut response = match end {
         Ok(Reply::Passed { parts, body }) => return relayed(*parts, body),
         Ok(Reply::Relayed { parts, body, .. }) => relayed(*parts, body),
-        Ok(Reply::Mirrored { answer }) => mirrored(&answer),
+        Ok(Reply::Mirrored { answer, .. }) => mirrored(&answer),
         Ok(Reply::Duplicate { done, replay }) => duplicate(done.as_deref().filter(|_| replay)),
         Ok(Reply::AckedInFlight) => json(StatusCode::OK, r#"{"status":"in_flight"}"#),
         Ok(Reply::Challenge(answer)) => answer.map(ReplyBody::whole),

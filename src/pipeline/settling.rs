@@ -44,19 +44,13 @@ impl Pipeline {
     }
 
     /// The consumer accepted the event: the store and the sender are told at the same time.
-    pub(super) async fn complete(
-        &self,
-        claim: &Claim,
-        hold: Option<&Hold<'_>>,
-        call: &Call<'_>,
-        sent: Sent,
-        mut audience: Audience,
-    ) {
+    pub(super) async fn complete(&self, hold: &Hold<'_>, call: &Call<'_>, sent: Sent, mut audience: Audience) {
         audience.accepted();
+        let claim = hold.claim();
         let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
         let early = match call.provider.on_duplicate {
-            OnDuplicate::Replay => Ok(self.holding(hold, self.listen(call, sent)).await),
+            OnDuplicate::Replay => Ok(hold.during(self.listen(call, sent), &self.store, &self.telemetry).await),
             OnDuplicate::Ok => Err(sent),
         };
         let reply = early.as_ref().ok().and_then(Spoken::to_store);
@@ -85,16 +79,15 @@ impl Pipeline {
     /// The attempt failed: the next delivery may try, as soon as this one's sender knows.
     pub(super) async fn release(
         &self,
-        claim: &Claim,
+        hold: &Hold<'_>,
         doubt: Option<Mark>,
-        until: Instant,
         call: &Call<'_>,
         sent: Sent,
         mut audience: Audience,
     ) {
         let asked = Instant::now();
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
-        let mut releasing = pin!(self.fail_until_stored(claim, status, doubt, until));
+        let mut releasing = pin!(self.fail_until_stored(hold, status, doubt));
         let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, &mut releasing), self.listen(call, sent));
         audience.facts.store += asked.elapsed();
         match released {
@@ -132,7 +125,8 @@ impl Pipeline {
     }
 
     /// Tells the store that the attempt failed, until it has heard or the lease is over. A completion found there wins.
-    async fn fail_until_stored(&self, claim: &Claim, status: Option<u16>, doubt: Option<Mark>, until: Instant) -> Option<Done> {
+    async fn fail_until_stored(&self, hold: &Hold<'_>, status: Option<u16>, doubt: Option<Mark>) -> Option<Done> {
+        let (claim, until) = (hold.claim(), hold.until());
         loop {
             match self.telemetry.store(StoreOp::Fail, self.store.fail(claim, status, doubt)).await {
                 Ok(Released::Done(done)) => return Some(done),

@@ -4,10 +4,13 @@
 
 mod commands;
 mod crash;
+mod deadlines;
 mod file_store;
+mod hang_up;
 mod instances;
 mod log_lines;
 mod once;
+mod policies;
 mod silence;
 mod stop;
 mod support;

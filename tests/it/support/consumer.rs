@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
@@ -116,7 +116,10 @@ impl Consumer {
 
     /// On a given address: to come back where it was.
     pub async fn at(address: &str, decide: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        Self::on(TcpListener::bind(address).await.unwrap(), decide)
+    }
+
+    pub fn on(listener: TcpListener, decide: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Self {
         let (address, seen, connections) = (listener.local_addr().unwrap(), Arc::default(), Arc::default());
         let accepting = accept(listener, Arc::clone(&seen), Arc::new(decide), Arc::clone(&connections));
         Self { address, seen, connections, accepting: tokio::spawn(accepting).abort_handle() }
@@ -124,6 +127,13 @@ impl Consumer {
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Nobody is there yet: the port is taken, and refuses connections until somebody listens.
+    pub fn absent() -> TcpSocket {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        socket
     }
 
     /// Everything it saw, in order.

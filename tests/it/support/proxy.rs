@@ -22,6 +22,7 @@ pub struct Proxy {
 #[derive(Clone, Debug)]
 pub struct Setup {
     store: String,
+    store_keys: String,
     upstream: String,
     top: String,
     tables: String,
@@ -34,6 +35,7 @@ pub fn in_front_of(consumer: &Consumer) -> Setup {
     let empty = String::new();
     Setup {
         store: "memory:".to_owned(),
+        store_keys: empty.clone(),
         upstream: consumer.url(),
         top: empty.clone(),
         tables: empty.clone(),
@@ -45,6 +47,12 @@ pub fn in_front_of(consumer: &Consumer) -> Setup {
 impl Setup {
     pub fn store(mut self, url: &str) -> Self {
         self.store = url.to_owned();
+        self
+    }
+
+    /// Keys of `[store]`.
+    pub fn store_keys(mut self, text: &str) -> Self {
+        self.store_keys += &format!("{text}\n");
         self
     }
 
@@ -83,11 +91,11 @@ impl Setup {
     }
 
     pub fn text(&self) -> String {
-        let Self { store, upstream, top, tables, github, stripe } = self;
+        let Self { store, store_keys, upstream, top, tables, github, stripe } = self;
         let drain = if tables.contains("[drain]") { "" } else { "[drain]\ndelay = \"0s\"\ntimeout = \"5s\"\n" };
         format!(
             "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nupstream = \"{upstream}\"\n{top}\n\
-             [store]\nurl = \"{store}\"\nnamespace = \"test\"\n{drain}{tables}\n\
+             [store]\nurl = \"{store}\"\nnamespace = \"test\"\n{store_keys}{drain}{tables}\n\
              [providers.github]\npath = \"/github\"\nsecret = \"{SECRET}\"\n{github}\n\
              [providers.stripe]\npath = \"/stripe\"\nsecret = \"{SECRET}\"\n{stripe}\n"
         )

@@ -1,16 +1,21 @@
 //! A provider's side: signed deliveries, whole or over a raw socket that can hang up at any point.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use bytes::Bytes;
 use hookonce::config::Secret;
 use hookonce::scheme::preset;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 use super::wire::Wire;
 
@@ -143,10 +148,18 @@ impl Delivery {
         let stream = TcpStream::connect(to).await.unwrap();
         let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let mut request = self.request("test.local");
-        *request.uri_mut() = format!("http://test.local{}", self.path).parse().unwrap();
-        request.headers_mut().remove("host");
-        answer(sender.send_request(request).await.unwrap()).await.unwrap()
+        answer(sender.send_request(self.h2_request()).await.unwrap()).await.unwrap()
+    }
+
+    /// The head over HTTP/2, and a body that never comes. Abort it to reset the stream.
+    pub fn begin_h2(&self, to: SocketAddr) -> JoinHandle<()> {
+        let request = self.h2_request().map(|_| Never);
+        tokio::spawn(async move {
+            let stream = TcpStream::connect(to).await.unwrap();
+            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(connection);
+            sender.send_request(request).await.unwrap();
+        })
     }
 
     /// Writes the request and gives back the socket: drop it to hang up.
@@ -183,6 +196,14 @@ impl Delivery {
         bytes
     }
 
+    /// HTTP/2 has the host in the target.
+    fn h2_request(&self) -> Request<Full<Bytes>> {
+        let mut request = self.request("test.local");
+        *request.uri_mut() = format!("http://test.local{}", self.path).parse().unwrap();
+        request.headers_mut().remove("host");
+        request
+    }
+
     fn request(&self, host: &str) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.parse().unwrap();
@@ -190,6 +211,18 @@ impl Delivery {
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().insert("host", HeaderValue::try_from(host).unwrap());
         request
+    }
+}
+
+/// A body that never comes.
+struct Never;
+
+impl Body for Never {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Pending
     }
 }
 
