@@ -201,3 +201,26 @@ async fn a_consumer_that_takes_three_leases_keeps_its_claim() {
     assert_eq!((answer.status, answer.outcome()), (200, "duplicate"));
     assert_eq!((leading.await.unwrap().status, consumer.count("e1")), (200, 1));
 }
+
+#[tokio::test]
+async fn a_claim_is_kept_while_the_reply_that_is_to_be_replayed_comes_in() {
+    let gate = Gate::closed();
+    let own = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::InTwo(200, "first, ".into(), own.clone(), "second".into())).await;
+    let redis = RedisProcess::start();
+    let setup = impatient(&consumer, "1s").store(&redis.url()).stripe("on_duplicate = \"replay\"");
+    let (first, second) = (Instance::start(&setup).await, Instance::start(&setup).await);
+    let leading = sending(stripe("e1"), &first);
+    consumer.arrived("e1", 1).await;
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        assert_eq!(second.send(&stripe("e1")).await.outcome(), "in_flight");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    gate.open();
+    assert_eq!(leading.await.unwrap().body, "first, second");
+    Keys::of(&redis).done("stripe", "e1").await;
+    let replayed = second.send(&stripe("e1")).await;
+    assert_eq!((replayed.outcome(), &replayed.body[..]), ("duplicate", &b"first, second"[..]));
+    assert_eq!(consumer.count("e1"), 1);
+}
