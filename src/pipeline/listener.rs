@@ -13,7 +13,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Pipeline;
@@ -127,25 +127,45 @@ fn start(
     connections: &Connections,
 ) {
     let Some(admitted) = connections.admit() else {
-        refuse(&pipeline.telemetry);
+        refuse(&stream, &pipeline.telemetry);
         return;
     };
     // Small replies go out at once.
     let _ = stream.set_nodelay(true);
-    let service_pipeline = Arc::clone(pipeline);
+    let (service_pipeline, spoken) = (Arc::clone(pipeline), CancellationToken::new());
+    let silence = silence(pipeline.config.limits.header_timeout, spoken.clone());
     let service = service_fn(move |request| {
+        spoken.cancel();
         let pipeline = Arc::clone(&service_pipeline);
         async move { Ok::<_, Infallible>(pipeline.handle(request, peer).await) }
     });
     let connection = graceful.watch(server.serve_connection(TokioIo::new(stream), service).into_owned());
     tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%peer, error, "a connection ended with an error");
+        tokio::select! {
+            ended = connection => if let Err(error) = ended {
+                tracing::debug!(%peer, error, "a connection ended with an error");
+            },
+            () = silence => tracing::debug!(%peer, "a connection never came to its first request"),
         }
         drop(admitted);
     });
 }
 
-fn refuse(telemetry: &Telemetry) {
-    telemetry.limited(Limit::Connections);
+/// Over when a connection has had its time for a first request and used it for none. The server's own timeout begins
+/// only when it has read enough to tell one version of HTTP from the other.
+async fn silence(time: Duration, spoken: CancellationToken) {
+    if timeout(time, spoken.cancelled()).await.is_ok() {
+        std::future::pending().await
+    }
 }
+
+/// There is no time for more than a word. A connection that cannot even take that is closed without one.
+fn refuse(stream: &TcpStream, telemetry: &Telemetry) {
+    telemetry.limited(Limit::Connections);
+    let _ = stream.try_write(TOO_MANY);
+}
+
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\nhookonce-outcome: limited\r\n\
+content-type: application/json\r\ncontent-length: 80\r\n\r\n\
+{\"code\":\"limited\",\"reason\":\"a limit is reached: connections\",\"status\":\"refused\"}";
