@@ -7,4 +7,5 @@ mod faithful;
 mod hang_up;
 mod once;
 mod policies;
+mod refusals;
 mod support;
