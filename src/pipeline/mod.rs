@@ -125,6 +125,7 @@ impl Pipeline {
             }
         }
 
+        route.refuse_other_method(&verified.delivery().parts.method)?;
         let pipeline = Arc::clone(self);
         let event = off_core(long, move || pipeline.identify(route, verified, slot)).await??;
         if let Some(id) = &event.id {
