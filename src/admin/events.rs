@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Admin, AdminResponse, Denied, json_reply};
 use crate::pipeline::identify::{EventId, EventKey};
+use crate::pipeline::route::percent_decoded;
 use crate::store::{Entry, Forgotten, Remembered};
 use crate::telemetry::StoreOp;
 
@@ -22,7 +23,8 @@ pub async fn answer(admin: &Admin, request: &Request<Incoming>, peer: SocketAddr
         (&Method::GET, None) => find(admin, request.uri().query().unwrap_or_default()).await,
         (&Method::GET, Some(rest)) => show(admin, &key_of(admin, rest)?).await,
         (&Method::DELETE, Some(rest)) => forget(admin, &key_of(admin, rest)?, peer).await,
-        _ => Err(Denied::new(StatusCode::METHOD_NOT_ALLOWED, "GET looks up, DELETE lets the next delivery through again")),
+        (_, None) => Err(Denied::method("GET")),
+        (_, Some(_)) => Err(Denied::method("GET, DELETE")),
     }
 }
 
@@ -65,9 +67,9 @@ async fn forget(admin: &Admin, key: &EventKey, peer: SocketAddr) -> Result<Admin
 
 /// `?provider=NAME&id=BEGINNING`.
 async fn find(admin: &Admin, query: &str) -> Result<AdminResponse, Denied> {
-    let field = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    let field = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).map(percent_decoded);
     let how = || Denied::new(StatusCode::BAD_REQUEST, "write /api/events?provider=NAME&id=BEGINNING");
-    let provider = known(admin, field("provider").ok_or_else(how)?)?;
+    let provider = known(admin, &field("provider").ok_or_else(how)?)?;
     let prefix = format!("{}:{provider}:{}", admin.config.store.namespace, field("id").unwrap_or_default());
     let found = admin.telemetry.store(StoreOp::Find, admin.store.find(&prefix, FOUND_MAX)).await?;
     let events: Vec<Value> = found.iter().map(shown).collect();

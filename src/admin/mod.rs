@@ -93,6 +93,7 @@ impl Admin {
                 };
                 answered.unwrap_or_else(Denied::respond)
             }
+            (_, "/healthz" | "/readyz" | "/metrics") => Denied::method("GET, HEAD").respond(),
             _ => Denied::new(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events")
                 .respond(),
         }
@@ -141,15 +142,25 @@ impl Admin {
 pub struct Denied {
     status: StatusCode,
     reason: Cow<'static, str>,
+    /// What would be taken instead, where it is the method.
+    allow: Option<&'static str>,
 }
 
 impl Denied {
     pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, reason: reason.into() }
+        Self { status, reason: reason.into(), allow: None }
+    }
+
+    pub fn method(allow: &'static str) -> Self {
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("this path takes {allow}")) }
     }
 
     fn respond(self) -> AdminResponse {
-        json_reply(self.status, &json!({ "status": "refused", "reason": self.reason }))
+        let mut response = json_reply(self.status, &json!({ "status": "refused", "reason": self.reason }));
+        if let Some(allow) = self.allow {
+            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        response
     }
 }
 

@@ -8,10 +8,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http_body::Body;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::body::Outgoing;
 use super::refusal::Refusal;
 use crate::scheme::Received;
 use crate::telemetry::Limit;
@@ -33,9 +35,67 @@ impl Delivery {
     }
 }
 
+/// How much of a refused body is still read, and for how long.
+const DISCARD_BYTES_MAX: usize = 32 << 20;
+const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// A request's body. Dropped before its end, the rest is read for a while and thrown away: a sender that says everything
+/// before it listens would otherwise see a reset instead of the answer.
+#[derive(Debug)]
+pub struct Inbound(Option<Incoming>);
+
+impl Inbound {
+    pub fn new(body: Incoming) -> Self {
+        Self(Some(body))
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.0.as_ref().is_none_or(Incoming::is_end_stream)
+    }
+
+    /// To be passed through as it comes.
+    pub fn stream(mut self) -> Outgoing {
+        self.0.take().map_or_else(|| Outgoing::Whole(Full::default()), Outgoing::Stream)
+    }
+
+    fn announced(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|body| body.size_hint().exact())
+    }
+
+    /// The next piece of data; trailers end a body as its end does.
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, Refusal> {
+        let Some(body) = &mut self.0 else { return Ok(None) };
+        match body.frame().await {
+            Some(Ok(frame)) => Ok(frame.into_data().ok()),
+            Some(Err(_)) => Err(Refusal::BrokenBody),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        // Without a runtime the connection is gone too.
+        if let (Some(body), Ok(runtime)) = (self.0.take_if(|body| !body.is_end_stream()), Handle::try_current()) {
+            runtime.spawn(timeout(DISCARD_TIME, discard(body)));
+        }
+    }
+}
+
+async fn discard(mut body: Incoming) {
+    let mut left = DISCARD_BYTES_MAX;
+    while let Some(Ok(frame)) = body.frame().await {
+        let size = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(size) {
+            Some(rest) => left = rest,
+            None => return,
+        }
+    }
+}
+
 /// Reads the body. What is certainly too much is refused before its first byte.
-pub async fn read(parts: Parts, body: Incoming, peer: IpAddr, bounds: &Bounds<'_>) -> Result<Delivery, Refusal> {
-    let announced = body.size_hint().exact();
+pub async fn read(parts: Parts, body: Inbound, peer: IpAddr, bounds: &Bounds<'_>) -> Result<Delivery, Refusal> {
+    let announced = body.announced();
     if announced.unwrap_or(0) > bounds.body_bytes_max {
         return Err(Refusal::TooLarge);
     }
@@ -53,9 +113,9 @@ pub struct Bounds<'a> {
     pub buffered: &'a Buffered,
 }
 
-async fn collect(mut body: Incoming, announced: Option<u64>, max: u64, share: &mut Share) -> Result<Bytes, Refusal> {
-    let Some(first) = next_chunk(&mut body).await? else { return Ok(Bytes::new()) };
-    if body.is_end_stream() && first.len() as u64 <= max {
+async fn collect(mut body: Inbound, announced: Option<u64>, max: u64, share: &mut Share) -> Result<Bytes, Refusal> {
+    let Some(first) = body.next_chunk().await? else { return Ok(Bytes::new()) };
+    if body.is_at_end() && first.len() as u64 <= max {
         // The usual case: one read, no copy.
         share.grow_to(first.len() as u64)?;
         return Ok(first);
@@ -70,18 +130,9 @@ async fn collect(mut body: Incoming, announced: Option<u64>, max: u64, share: &m
         }
         share.grow_to(size)?;
         whole.extend_from_slice(&bytes);
-        chunk = next_chunk(&mut body).await?;
+        chunk = body.next_chunk().await?;
     }
     Ok(whole.freeze())
-}
-
-/// The next piece of data; trailers end a body as its end does.
-async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Refusal> {
-    match body.frame().await {
-        Some(Ok(frame)) => Ok(frame.into_data().ok()),
-        Some(Err(_)) => Err(Refusal::BrokenBody),
-        None => Ok(None),
-    }
 }
 
 /// The bytes of all bodies held at once, in this process.

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Pipeline;
 use crate::config::Limits;
-use crate::telemetry::Limit;
+use crate::telemetry::{Limit, Telemetry};
 
 /// Connections the kernel holds for us while we are busy.
 const BACKLOG: i32 = 1024;
@@ -90,7 +90,7 @@ pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: 
     let open = TaskTracker::new();
     // A token of this runtime's own: its waiters meet on no other core's lock.
     let stop = stop.child_token();
-    let admit = |stream, peer| match connections.admit() {
+    let admit = |stream: TcpStream, peer| match connections.admit() {
         Some(admitted) => {
             let heard = Arc::default();
             let connection = connection(&server, stream, peer, &pipeline, &heard);
@@ -102,7 +102,7 @@ pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: 
                 drop(admitted);
             });
         }
-        None => pipeline.telemetry.limited(Limit::Connections),
+        None => refuse(&stream, &pipeline.telemetry),
     };
     loop {
         tokio::select! {
@@ -219,3 +219,14 @@ async fn drive(connection: impl GracefulConnection<Error = Failure>, patience: P
     }
     connection.await
 }
+
+/// There is no time for more than a word. A connection that cannot even take that is closed without one.
+fn refuse(stream: &TcpStream, telemetry: &Telemetry) {
+    telemetry.limited(Limit::Connections);
+    let _ = stream.try_write(TOO_MANY);
+}
+
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\nhookonce-outcome: limited\r\n\
+content-type: application/json\r\ncontent-length: 80\r\n\r\n\
+{\"code\":\"limited\",\"reason\":\"a limit is reached: connections\",\"status\":\"refused\"}";

@@ -30,7 +30,6 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
-use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
@@ -48,7 +47,7 @@ use flight::{Ending, Flights, Follower, Joined, Lead};
 use handshake::Challenge;
 use headers::{Peer, Told};
 use identify::{EventId, EventKey};
-use intake::{Bounds, Buffered};
+use intake::{Bounds, Buffered, Inbound};
 use once::{Event, Standing};
 use refusal::Refusal;
 use reply::{End, Reply};
@@ -93,16 +92,17 @@ impl Pipeline {
 
     async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
+        let body = Inbound::new(body);
         let route = match self.routes.find(&parts)? {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
-                let (parts, body) = self.pass(upstream, true, parts, Outgoing::Stream(body), peer).await?;
+                let (parts, body) = self.pass(upstream, true, parts, body.stream(), peer).await?;
                 return Ok(Reply::Passed { parts, body });
             }
         };
         record.provider(&route.watch);
         let slot = route.slot()?;
-        if body.is_end_stream()
+        if body.is_at_end()
             && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
         {
             return self.answer_challenge(challenge, &route, parts, Bytes::new(), peer).await;
@@ -126,6 +126,7 @@ impl Pipeline {
             }
         }
 
+        route.refuse_other_method(&verified.delivery().parts.method)?;
         let pipeline = Arc::clone(self);
         let event = off_core(long, move || pipeline.identify(route, verified, slot)).await??;
         if let Some(id) = &event.id {

@@ -32,6 +32,12 @@ impl Route {
         let taken = self.slots.as_ref().map(|slots| Arc::clone(slots).try_acquire_owned()).transpose();
         taken.map_err(|_| Refusal::Limited(Limit::Concurrency))
     }
+
+    /// Refuses what came with a method that only challenges have.
+    pub fn refuse_other_method(&self, method: &Method) -> Result<(), Refusal> {
+        let is_taken = self.provider.methods.contains(method);
+        if is_taken { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow: allowed(&self.provider) }) }
+    }
 }
 
 #[derive(Debug)]
@@ -132,7 +138,8 @@ fn normalise(path: &str) -> String {
     format!("/{}", steps.join("/"))
 }
 
-fn percent_decoded(text: &str) -> String {
+/// A text with what is percent-encoded decoded; what only looks so is kept.
+pub fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;

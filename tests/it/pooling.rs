@@ -1,0 +1,101 @@
+//! Connections to the consumer: used again, gone before the consumer closes them, and never a reason to send twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+use crate::support::consumer::Consumer;
+use crate::support::eventually;
+use crate::support::proxy::in_front_of;
+use crate::support::sender::stripe;
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).top("workers = 1").start();
+    for event in 0..50 {
+        assert_eq!(proxy.send(&stripe(&format!("e{event}"))).await.outcome(), "forwarded");
+    }
+    assert_eq!(consumer.connections(), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_failing_consumers_connection_is_used_again() {
+    let consumer = Consumer::answering(500).await;
+    let proxy = in_front_of(&consumer).top("workers = 1").start();
+    for event in 0..10 {
+        assert_eq!(proxy.send(&stripe(&format!("e{event}"))).await.outcome(), "failed");
+    }
+    assert_eq!(consumer.connections(), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_before_a_consumer_would() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    assert_eq!(consumer.open_connections(), 1);
+    let since = Instant::now();
+    eventually("the connection is closed", async || (consumer.open_connections() == 0).then_some(())).await;
+    let idle = since.elapsed();
+    // 1.5 s, looked at every half second; and another second for a busy machine.
+    assert!((Duration::from_millis(1400)..Duration::from_secs(3)).contains(&idle), "{idle:?}");
+    assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "forwarded");
+    assert!(proxy.stop().await);
+}
+
+/// Reads one request and gives back its event id.
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut read = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&read).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+            if body.len() >= field("content-length: ")?.parse().ok()? {
+                return field("hookonce-event-id: ");
+            }
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_that_closes_after_every_answer_gets_every_event_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (seen, closed) = (Arc::new(std::sync::Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let (ledger, closes) = (Arc::clone(&seen), Arc::clone(&closed));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (ledger, closes) = (Arc::clone(&ledger), Arc::clone(&closes));
+            tokio::spawn(async move {
+                if let Some(event) = read_request(&mut stream).await {
+                    ledger.lock().unwrap().push(event);
+                    // It says nothing of closing.
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+                }
+                drop(stream);
+                closes.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    let proxy = in_front_of(&Consumer::answering(200).await).upstream(&url).top("workers = 1").start();
+    let mut sent = Vec::new();
+    for event in 0..200 {
+        let event = format!("e{event}");
+        let answer = proxy.send(&stripe(&event)).await;
+        assert_eq!((answer.status, answer.outcome()), (200, "forwarded"), "{event}");
+        sent.push(event);
+        eventually("it has closed", async || (closed.load(Ordering::SeqCst) >= sent.len()).then_some(())).await;
+    }
+    assert_eq!(*seen.lock().unwrap(), sent);
+    assert!(proxy.stop().await);
+}

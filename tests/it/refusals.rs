@@ -1,0 +1,220 @@
+//! What is refused, how, and that nothing of it reaches the consumer or the store.
+
+use std::time::Duration;
+
+use crate::support::consumer::Consumer;
+use crate::support::proxy::{Proxy, Setup, in_front_of};
+use crate::support::sender::{Answer, Delivery, github, github_with, now, signed, stripe, stripe_with};
+use crate::support::wire::Wire;
+
+/// Status, code and outcome; a 503 says when to come back.
+fn assert_refused(answer: &Answer, status: u16, code: &str, outcome: &str) {
+    assert_eq!((answer.status, answer.json()["code"].as_str(), answer.outcome()), (status, Some(code), outcome));
+    assert_eq!(answer.json()["status"], "refused");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("retry-after").is_some(), status == 503);
+}
+
+async fn assert_untouched(proxy: Proxy, consumer: &Consumer) {
+    assert_eq!(consumer.seen().len(), 0);
+    assert_eq!(proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "claim")]), 0.0);
+    assert!(proxy.stop().await);
+}
+
+/// Sends each and looks at what comes back.
+async fn refuses(setup: impl Fn(Setup) -> Setup, cases: &[(Delivery, u16, &str)]) -> Vec<Answer> {
+    let consumer = Consumer::answering(200).await;
+    let proxy = setup(in_front_of(&consumer)).start();
+    let mut answers = Vec::new();
+    for (delivery, status, code) in cases {
+        let answer = proxy.send(delivery).await;
+        assert_refused(&answer, *status, code, "rejected");
+        answers.push(answer);
+    }
+    assert_untouched(proxy, &consumer).await;
+    answers
+}
+
+#[tokio::test]
+async fn what_is_at_no_providers_path_or_comes_with_another_method() {
+    let cases = [
+        (github("e1").at("/"), 404, "not_found"),
+        (github("e1").at("/github/"), 404, "not_found"),
+        (Delivery::plain("GET", "/favicon.ico"), 404, "not_found"),
+        (Delivery::plain("GET", "/github"), 405, "method_not_allowed"),
+        (Delivery::plain("OPTIONS", "/stripe"), 405, "method_not_allowed"),
+    ];
+    let answers = refuses(|setup| setup, &cases).await;
+    assert_eq!(answers.iter().map(|answer| answer.header("allow")).collect::<Vec<_>>()[2..], [None, Some("POST"), Some("POST")]);
+}
+
+#[tokio::test]
+async fn what_is_not_signed_as_it_should_be() {
+    let at = |time| signed("stripe", "/stripe", &[], "{\"id\":\"e1\"}".into(), time);
+    let hour = Duration::from_secs(3600);
+    let signature = |delivery: &Delivery| delivery.headers["x-hub-signature-256"].to_str().unwrap().to_owned();
+    let twice = github("e1").also("x-hub-signature-256", &signature(&github("e1")));
+    let cases = [
+        (github("e1").without("x-hub-signature-256"), 401, "missing_signature"),
+        (stripe("e1").without("stripe-signature"), 401, "missing_signature"),
+        (github("e1").with("x-hub-signature-256", ""), 401, "missing_signature"),
+        (github("e1").with("x-hub-signature-256", "sha256=00"), 401, "malformed_signature"),
+        (github("e1").with("x-hub-signature-256", &signature(&github("e1")).to_uppercase()), 401, "malformed_signature"),
+        (github("e1").with("x-hub-signature-256", &signature(&github("e2"))), 401, "no_match"),
+        (github("e1").with_body("{}"), 401, "no_match"),
+        (stripe("e1").with_body("{\"id\":\"e2\"}"), 401, "no_match"),
+        (twice, 401, "repeated_header"),
+        (at(now() - hour), 401, "stale"),
+        (at(now() + hour), 401, "future"),
+    ];
+    refuses(|setup| setup, &cases).await;
+}
+
+#[tokio::test]
+async fn what_is_not_believed_is_counted_by_reason() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    for delivery in [github("e1").without("x-hub-signature-256"), github("e1").with_body("1"), github("e1").with_body("2")] {
+        assert_eq!(proxy.send(&delivery).await.status, 401);
+    }
+    let metrics = proxy.metrics().await;
+    let failures = |reason| metrics.value("hookonce_signature_failures_total", &[("provider", "github"), ("reason", reason)]);
+    assert_eq!((failures("missing_signature"), failures("no_match"), failures("stale")), (1.0, 2.0, 0.0));
+    assert_eq!(metrics.outcome("github", "rejected"), 3.0);
+    assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn what_has_an_id_that_cannot_be_used() {
+    let long = "x".repeat(4097);
+    let cases = [
+        (stripe_with("{\"id\":\"e1\",\"id\":\"e2\"}"), 400, "bad_event_id"),
+        (github("e1").also("x-github-delivery", "e2"), 400, "bad_event_id"),
+        (github(&long), 400, "bad_event_id"),
+        (stripe(&long), 400, "bad_event_id"),
+    ];
+    refuses(|setup| setup, &cases).await;
+}
+
+fn small(setup: Setup) -> Setup {
+    setup.both("max_body = \"1KiB\"")
+}
+
+#[tokio::test]
+async fn what_is_too_large_whether_it_says_so_or_not() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = small(in_front_of(&consumer)).start();
+    let large = github_with("e1", vec![b'x'; 1025]);
+    let announced = large.begin_head(proxy.listen).await.answer().await;
+    assert_refused(&announced, 413, "body_too_large", "limited");
+    for size in [1025, 1024, 100] {
+        let chunked = Wire::with(proxy.listen, &large.chunked(size)).await.answer().await;
+        assert_refused(&chunked, 413, "body_too_large", "limited");
+    }
+    assert_refused(&large.send_h2(proxy.listen).await, 413, "body_too_large", "limited");
+    assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "body")]), 5.0);
+    assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn what_is_certainly_refused_is_refused_before_its_body() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    let unsigned = github("e1").without("x-hub-signature-256");
+    for (delivery, status) in [(&unsigned, 401), (&unsigned.clone().at("/x"), 404), (&github("e1").at("/stripe"), 401)] {
+        assert_eq!(delivery.begin_head(proxy.listen).await.answer().await.status, status);
+    }
+    assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn a_sender_that_says_everything_before_it_listens_hears_why_it_is_refused() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = small(in_front_of(&consumer)).start();
+    let large = github_with("e1", vec![b'x'; 4 << 20]);
+    let unsigned = large.clone().without("x-hub-signature-256");
+    for (delivery, status) in [(&large, 413), (&unsigned, 401), (&unsigned.clone().at("/x"), 404)] {
+        for bytes in [delivery.bytes(), delivery.chunked(60_000)] {
+            assert_eq!(Wire::with(proxy.listen, &bytes).await.answer().await.status, status);
+        }
+    }
+    assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_in_time() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).table("[limits]\nbody_timeout = \"200ms\"").start();
+    let mut sender = github("e1").begin_head(proxy.listen).await;
+    sender.say(b"{").await;
+    assert_refused(&sender.answer().await, 408, "body_too_slow", "limited");
+    drop(sender);
+    assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "body_time")]), 1.0);
+    assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_body() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    let mut bytes = github("e1").chunked(1000);
+    bytes.truncate(bytes.len() - "0\r\n\r\n".len());
+    bytes.extend_from_slice(b"nonsense\r\n");
+    let mut sender = Wire::with(proxy.listen, &bytes).await;
+    assert_refused(&sender.answer().await, 400, "body_broken", "rejected");
+    assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn more_bodies_at_once_than_may_be_held() {
+    let consumer = Consumer::answering(200).await;
+    let setup = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"");
+    let proxy = setup.start();
+    let half = |event| github_with(event, vec![b'x'; 40_000]);
+    let mut first = half("e1").begin_head(proxy.listen).await;
+    first.say(&[b'x'; 39_999]).await;
+    // The first is being read once a second finds no room.
+    let refused = crate::support::eventually("no room", async || {
+        Some(proxy.send(&half("e2").with_body(vec![b'y'; 40_000])).await).filter(|answer| answer.status == 503)
+    });
+    assert_refused(&refused.await, 503, "limited", "limited");
+    assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "buffered")]), 1.0);
+    assert_eq!(consumer.seen().len(), 0);
+    first.say(b"x").await;
+    assert_eq!(first.answer().await.outcome(), "forwarded");
+    assert_eq!(proxy.send(&half("e2")).await.outcome(), "forwarded");
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn more_connections_than_may_be_open() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).table("[limits]\nconnections = 1").start();
+    let mut first = Wire::with(proxy.listen, &github("e1").bytes()).await;
+    assert_eq!(first.answer().await.outcome(), "forwarded");
+    let mut second = Wire::to(proxy.listen).await;
+    assert_refused(&second.answer().await, 503, "limited", "limited");
+    second.closed().await;
+    assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "connections")]), 1.0);
+    // The first goes on, and once it is gone there is room again.
+    first.say(&github("e2").bytes()).await;
+    assert_eq!(first.answer().await.outcome(), "forwarded");
+    drop(first);
+    crate::support::eventually("room", async || {
+        let mut third = Wire::with(proxy.listen, &github("e3").bytes()).await;
+        (third.answer().await.status == 200).then_some(())
+    })
+    .await;
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_or_not_enough() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).table("[limits]\nheader_timeout = \"200ms\"").start();
+    for said in ["", "P", "PRI * HTTP/2.0\r\n", "POST /github HTTP/1.1\r\nhost:"] {
+        let mut sender = Wire::with(proxy.listen, said.as_bytes()).await;
+        sender.closed().await;
+    }
+    assert_untouched(proxy, &consumer).await;
+}
