@@ -83,8 +83,11 @@ async fn an_interrupt_stops_in_order_too() {
 async fn a_call_whose_sender_has_hung_up_is_finished_and_settled() {
     let ((consumer, gate), redis) = (gated().await, RedisProcess::start());
     let mut instance = Instance::start(&in_front_of(&consumer).store(&redis.url())).await;
-    drop(stripe("e1").begin(instance.listen).await);
+    let sender = stripe("e1").begin(instance.listen).await;
     consumer.arrived("e1", 1).await;
+    drop(sender);
+    eventually("a sender that is gone", async || (instance.metrics().await.outcome("stripe", "abandoned") > 0.0).then_some(()))
+        .await;
     instance.program.signal("TERM");
     instance.closed().await;
     assert!(instance.program.is_running());
