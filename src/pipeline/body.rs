@@ -64,7 +64,16 @@ impl ReplyBody {
     }
 
     pub fn streaming(ready: Bytes, body: Incoming, used: Used) -> Self {
-        Self { ready, rest: Some(Rest { body, used }) }
+        let mut streaming = Self { ready, rest: Some(Rest { body, used }) };
+        streaming.put_back_at_end();
+        streaming
+    }
+
+    /// A body that is at its end may not be asked again, so that its connection is put back as soon as that is known.
+    fn put_back_at_end(&mut self) {
+        if let Some(rest) = self.rest.take_if(|rest| rest.body.is_end_stream()) {
+            rest.used.put_back();
+        }
     }
 }
 
@@ -79,10 +88,14 @@ impl Body for ReplyBody {
         }
         let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(&mut rest.body).poll_frame(cx));
-        if frame.is_none()
-            && let Some(rest) = this.rest.take()
-        {
-            rest.used.put_back();
+        match &frame {
+            Some(Ok(_)) => this.put_back_at_end(),
+            Some(Err(_)) => this.rest = None,
+            None => {
+                if let Some(rest) = this.rest.take() {
+                    rest.used.put_back();
+                }
+            }
         }
         Poll::Ready(frame)
     }

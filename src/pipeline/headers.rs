@@ -93,25 +93,26 @@ fn end_to_end(headers: &mut HeaderMap) {
     headers.remove(header::TRANSFER_ENCODING);
 }
 
-/// Only hookonce says `Hookonce-*`.
+/// Only hookonce says `Hookonce-*`. Consumers that read headers as variables take `_` for `-`.
 fn drop_own(headers: &mut HeaderMap) {
-    let own: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with("hookonce-")).cloned().collect();
-    for name in own {
+    drop_all(headers, |name| name.starts_with("hookonce-") || name.starts_with("hookonce_"));
+}
+
+fn drop_all(headers: &mut HeaderMap, is_it: impl Fn(&str) -> bool) {
+    let named: Vec<HeaderName> = headers.keys().filter(|name| is_it(name.as_str())).cloned().collect();
+    for name in named {
         headers.remove(name);
     }
 }
 
 fn forwarded(headers: &mut HeaderMap, peer: Peer) {
+    if !peer.is_trusted {
+        drop_all(headers, |name| name == header::FORWARDED.as_str() || name.starts_with("x-forwarded-"));
+    }
     let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(", ");
-    let chain =
-        if peer.is_trusted && !before.is_empty() { format!("{before}, {}", peer.address) } else { peer.address.to_string() };
+    let chain = if before.is_empty() { peer.address.to_string() } else { format!("{before}, {}", peer.address) };
     if let Ok(value) = HeaderValue::try_from(chain) {
         headers.insert(FORWARDED_FOR, value);
-    }
-    if !peer.is_trusted {
-        headers.remove(header::FORWARDED);
-        headers.remove(&FORWARDED_PROTO);
-        headers.remove(&FORWARDED_HOST);
     }
     if let Entry::Vacant(vacant) = headers.entry(FORWARDED_PROTO) {
         vacant.insert(HeaderValue::from_static("http"));

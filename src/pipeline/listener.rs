@@ -36,11 +36,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds `count` sockets to one address; the kernel spreads connections over them.
 pub fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<StdListener>> {
-    // With SO_REUSEPORT a second process would silently share the port. Without it, the first bind tells.
-    let probe = socket(address, false)?;
-    let address = probe.local_addr()?;
-    drop(probe);
-    (0..count).map(|_| socket(address, true)).collect()
+    if address.port() != 0 {
+        // With SO_REUSEPORT a second process would silently share the port. Without it, the bind tells.
+        drop(socket(address, false)?);
+    }
+    let first = socket(address, true)?;
+    let address = first.local_addr()?;
+    let others = (1..count).map(|_| socket(address, true));
+    std::iter::once(Ok(first)).chain(others).collect()
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {

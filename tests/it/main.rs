@@ -5,6 +5,7 @@
 mod commands;
 mod crash;
 mod deadlines;
+mod faithful;
 mod file_store;
 mod hang_up;
 mod instances;

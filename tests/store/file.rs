@@ -65,20 +65,19 @@ async fn everything_is_there_after_opening_again() {
 }
 
 /// The child: claims, and says so.
-#[test]
-fn child_claims() {
-    if let Some(directory) = is_child() {
-        let store = Store::new(FileCells::open(&directory).unwrap());
-        runtime().block_on(first_claim(&store, &shared_key(), &terms(CHILD_LEASE)));
-        say_and_stay("claimed");
-    }
+async fn child_claims(store: Store<FileCells>) {
+    first_claim(&store, &shared_key(), &terms(CHILD_LEASE)).await;
+    say_and_stay("claimed");
 }
 
 #[tokio::test]
 async fn a_claim_survives_kill_9_and_is_held_to_the_end_of_its_lease() {
+    if let Some(directory) = is_child() {
+        return child_claims(Store::new(FileCells::open(&directory).unwrap())).await;
+    }
     let directory = tempfile::tempdir().unwrap();
     let began = Instant::now();
-    let mut child = Child::run("file::child_claims", directory.path());
+    let mut child = Child::run("file::a_claim_survives_kill_9_and_is_held_to_the_end_of_its_lease", directory.path());
     assert_eq!(child.says(), "claimed");
     child.kill();
 
@@ -92,24 +91,21 @@ async fn a_claim_survives_kill_9_and_is_held_to_the_end_of_its_lease() {
 }
 
 /// The child: completes one event and fails another, and says so.
-#[test]
-fn child_settles() {
-    if let Some(directory) = is_child() {
-        let store = Store::new(FileCells::open(&directory).unwrap());
-        runtime().block_on(async {
-            let claim = first_claim(&store, &shared_key(), &terms(LONG_LEASE)).await;
-            assert_eq!(store.complete(&claim, accepted(&claim)).await.unwrap(), Completed::Own);
-            let claim = first_claim(&store, &key_named("test:orders:evt_failed"), &terms(LONG_LEASE)).await;
-            assert_eq!(store.fail(&claim, Some(500), None).await.unwrap(), Released::Released);
-        });
-        say_and_stay("settled");
-    }
+async fn child_settles(store: Store<FileCells>) {
+    let claim = first_claim(&store, &shared_key(), &terms(LONG_LEASE)).await;
+    assert_eq!(store.complete(&claim, accepted(&claim)).await.unwrap(), Completed::Own);
+    let claim = first_claim(&store, &key_named("test:orders:evt_failed"), &terms(LONG_LEASE)).await;
+    assert_eq!(store.fail(&claim, Some(500), None).await.unwrap(), Released::Released);
+    say_and_stay("settled");
 }
 
 #[tokio::test]
 async fn what_was_settled_survives_kill_9() {
+    if let Some(directory) = is_child() {
+        return child_settles(Store::new(FileCells::open(&directory).unwrap())).await;
+    }
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Child::run("file::child_settles", directory.path());
+    let mut child = Child::run("file::what_was_settled_survives_kill_9", directory.path());
     assert_eq!(child.says(), "settled");
     child.kill();
 
@@ -121,25 +117,24 @@ async fn what_was_settled_survives_kill_9() {
 }
 
 /// The child: claims without end, and says the key of each claim that it was given.
-#[test]
-fn child_claims_without_end() {
-    if let Some(directory) = is_child() {
-        let store = Store::new(FileCells::open(&directory).unwrap());
-        let claim_without_end = async |task: u64| {
-            for number in 0.. {
-                let key = key_named(&format!("test:orders:evt_{task}_{number}"));
-                first_claim(&store, &key, &terms(LONG_LEASE)).await;
-                say(key.as_str());
-            }
-        };
-        runtime().block_on(async { tokio::join!(claim_without_end(0), claim_without_end(1), claim_without_end(2)) });
-    }
+async fn child_claims_without_end(store: Store<FileCells>) {
+    let claim_without_end = async |task: u64| {
+        for number in 0.. {
+            let key = key_named(&format!("test:orders:evt_{task}_{number}"));
+            first_claim(&store, &key, &terms(LONG_LEASE)).await;
+            say(key.as_str());
+        }
+    };
+    tokio::join!(claim_without_end(0), claim_without_end(1), claim_without_end(2));
 }
 
 #[tokio::test]
 async fn every_claim_that_was_given_survives_kill_9_in_the_middle_of_more() {
+    if let Some(directory) = is_child() {
+        return child_claims_without_end(Store::new(FileCells::open(&directory).unwrap())).await;
+    }
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Child::run("file::child_claims_without_end", directory.path());
+    let mut child = Child::run("file::every_claim_that_was_given_survives_kill_9_in_the_middle_of_more", directory.path());
     let mut given: Vec<_> = (0..500).map(|_| child.says()).collect();
     child.kill();
     given.extend(child.said());
@@ -152,19 +147,18 @@ async fn every_claim_that_was_given_survives_kill_9_in_the_middle_of_more() {
     store.cells().close().await.unwrap();
 }
 
-/// The child: opens the store, and says so.
-#[test]
-fn child_opens() {
-    if let Some(directory) = is_child() {
-        let _cells = FileCells::open(&directory).unwrap();
-        say_and_stay("opened");
-    }
+/// The child: has opened the store, and says so.
+async fn child_opens(_store: Store<FileCells>) {
+    say_and_stay("opened");
 }
 
 #[tokio::test]
 async fn a_second_process_is_refused_until_the_first_is_gone() {
+    if let Some(directory) = is_child() {
+        return child_opens(Store::new(FileCells::open(&directory).unwrap())).await;
+    }
     let directory = tempfile::tempdir().unwrap();
-    let mut child = Child::run("file::child_opens", directory.path());
+    let mut child = Child::run("file::a_second_process_is_refused_until_the_first_is_gone", directory.path());
     assert_eq!(child.says(), "opened");
     let error = FileCells::open(directory.path()).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Local);

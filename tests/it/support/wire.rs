@@ -49,6 +49,13 @@ impl Wire {
         Ok(String::from_utf8_lossy(&self.read).into_owned())
     }
 
+    /// Waits until the other side has said this.
+    pub async fn heard(&mut self, text: &str) {
+        while !String::from_utf8_lossy(&self.read).contains(text) {
+            assert!(self.read_more().await > 0, "closed before {text:?} was said");
+        }
+    }
+
     /// Waits until the other side has closed.
     pub async fn closed(&mut self) {
         while self.read_more().await > 0 {}

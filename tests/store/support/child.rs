@@ -16,7 +16,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Runs `test`, which must call `is_child`, on the store in `directory`.
+    /// Runs `test` again, which must look first whether it is the child, on the store in `directory`.
     pub fn run(test: &str, directory: &Path) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args([test, "--exact", "--nocapture"])
