@@ -200,7 +200,8 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
         store: shared.source.connect()?,
         upstreams,
         tasks: TaskTracker::new(),
-        stop: shared.lifecycle.stopping.clone(),
+        // A token of this runtime's own: its waiters meet on no other core's lock.
+        stop: shared.lifecycle.stopping.child_token(),
     };
     Ok((listener, Arc::new(pipeline)))
 }

@@ -77,7 +77,7 @@ fn every_good_file_loads_with_exactly_its_warnings() {
         let warnings = Report { word: "warning", problems: &loaded.warnings }.to_string();
         assert_eq!(warnings, expected(file), "{}", file.display());
     }
-    assert_eq!(files.len(), 4);
+    assert_eq!(files.len(), 5);
 }
 
 #[test]

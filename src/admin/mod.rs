@@ -72,7 +72,8 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
                 async move { Ok::<_, Infallible>(admin.answer(request, peer).await) }
             });
             let mut server = http1::Builder::new();
-            server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+            // Scrapers and probes come with one request each; idle connections would keep others out.
+            server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
         });

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::problem::Report;
-use crate::config::{Config, Environment, Flags, Loaded, Setting, Upstream};
+use crate::config::{Config, Environment, Flags, Loaded, Setting, StoreUrl, Upstream};
 use crate::pipeline::upstream::Upstreams;
 use crate::store::{StoreError, StoreSource};
 
@@ -49,6 +49,11 @@ async fn reach(config: &Config) -> Vec<Probe> {
 }
 
 async fn reach_store(config: &Config) -> Result<String, String> {
+    if let StoreUrl::File(path) = &config.store.url
+        && !path.exists()
+    {
+        return Ok("will be made at the first start".to_owned());
+    }
     let words = |error: StoreError| error.to_string();
     let store = StoreSource::open(&config.store).map_err(words)?.connect().map_err(words)?;
     store.ping().await.map_err(words)?;

@@ -110,7 +110,11 @@ fn plans() -> Vec<Plan> {
 
 /// One line an event, readable at a glance.
 fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>, out: &mut impl Write) -> io::Result<bool> {
-    writeln!(out, "{:<18} {:<25} {:>10} {:>9} {:>8}   what happened", "provider", "event", "deliveries", "forwards", "effects")?;
+    writeln!(
+        out,
+        "{:<18} {:<25} {:>10} {:>9} {:>8}         what happened",
+        "provider", "event", "deliveries", "forwards", "effects"
+    )?;
     let mut is_right = true;
     for account in accounts {
         let seen = ledger.get(&account.plan.event).copied().unwrap_or_default();
@@ -118,13 +122,13 @@ fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>, out: &mut impl 
         is_right &= is_once;
         writeln!(
             out,
-            "{:<18} {:<25} {:>10} {:>9} {:>8} {} {}",
+            "{:<18} {:<25} {:>10} {:>9} {:>8}  {}  {}",
             account.plan.provider,
             account.plan.event,
             account.answers.len(),
             seen.forwards,
             seen.effects,
-            if is_once { "+" } else { "!" },
+            if is_once { "ok   " } else { "WRONG" },
             account.plan.what,
         )?;
     }

@@ -17,7 +17,7 @@ const FAILED: u8 = 1;
 /// The command line or the configuration cannot be used.
 const UNUSABLE: u8 = 2;
 
-/// Dedupes inbound webhooks in front of any consumer: no event lost, none taken effect twice.
+/// Dedupes inbound webhooks in front of any consumer: forwards each event once, and marks what may be a second time.
 #[derive(Debug, Parser)]
 #[command(version, about, propagate_version = true, after_help = EXAMPLES)]
 struct Cli {
@@ -30,7 +30,8 @@ Try it:
   hookonce demo
 
 Put it in front of a consumer on port 3000, without a file and without a server:
-  GITHUB_SECRET=... hookonce run --upstream http://127.0.0.1:3000 --provider github --secret-env GITHUB_SECRET
+  hookonce run --upstream http://127.0.0.1:3000 \\
+      --provider github --secret-env GITHUB_SECRET --path /webhooks/github
 
 With a configuration:
   hookonce check --config hookonce.toml

@@ -1,8 +1,11 @@
 //! `hookonce run`: serves until a signal, then stops in order.
 
 use std::process::ExitCode;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
 
 use super::{FAILED, UNUSABLE, block_on, fail};
 use crate::app::App;
@@ -46,6 +49,9 @@ async fn serve(loaded: Loaded) -> ExitCode {
     };
     introduction.say(&app);
     signals.next().await;
+    // Whoever signals a process and its group, as `timeout` does, means one signal.
+    sleep(ONE_SIGNAL).await;
+    signals.forget();
     tracing::info!("stopping: not ready any more, finishing what is under way; a second signal stops at once");
     tokio::select! {
         is_finished = app.stop() => {
@@ -59,6 +65,9 @@ async fn serve(loaded: Loaded) -> ExitCode {
     }
 }
 
+/// Signals within this time are one.
+const ONE_SIGNAL: Duration = Duration::from_millis(50);
+
 /// The signals that ask the program to end. Whoever listens for them is no longer ended by them.
 pub(super) struct Signals {
     terminate: Signal,
@@ -68,6 +77,12 @@ pub(super) struct Signals {
 impl Signals {
     pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// What has come by now counts as one.
+    fn forget(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        while self.terminate.poll_recv(&mut cx).is_ready() || self.interrupt.poll_recv(&mut cx).is_ready() {}
     }
 
     pub(super) async fn next(&mut self) {

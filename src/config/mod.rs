@@ -80,7 +80,7 @@ pub struct StoreConfig {
     pub ca_file: Option<PathBuf>,
 }
 
-/// Bounds of the listening side. Every one of them is a 4xx or 503 when it is reached, and counted.
+/// Bounds of the listening side. What is beyond one of them is refused.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of all bodies held at once.

@@ -71,7 +71,7 @@ impl FromNode for u64 {
             }
         };
         if number.is_none() {
-            at.error(node, "must be a whole number, nought or more", "write it in digits, without a sign");
+            at.error(node, "must be a whole number, 0 or more", "write it in digits, without a sign");
         }
         number
     }

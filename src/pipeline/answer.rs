@@ -57,7 +57,9 @@ impl Answer {
 
     /// The reply to keep for duplicates, if it is small enough.
     pub fn to_store(&self) -> Option<StoredReply> {
-        let body = self.whole.clone().filter(|body| body.len() <= REPLAY_BYTES_MAX)?;
+        // An encoded body means nothing without its encoding, which is not kept.
+        let is_plain = !self.parts.headers.contains_key(header::CONTENT_ENCODING);
+        let body = self.whole.clone().filter(|body| is_plain && body.len() <= REPLAY_BYTES_MAX)?;
         let content_type = self.parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Some(StoredReply { content_type: content_type.map(str::to_owned), body })
     }

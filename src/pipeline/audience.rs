@@ -8,6 +8,7 @@ use super::flight::{Ending, Lead};
 use super::once::Event;
 use super::refusal::Refusal;
 use super::reply::{self, End, Reply, Shared};
+use super::route::Slot;
 use crate::config::OnDuplicate;
 use crate::telemetry::{Facts, Outcome, ProviderWatch};
 
@@ -33,12 +34,14 @@ pub struct Audience {
     watch: Arc<ProviderWatch>,
     id: Option<Arc<str>>,
     pub facts: Facts,
+    /// The event's place among those under way: given back when everybody has been told.
+    pub slot: Option<Slot>,
 }
 
 impl Audience {
     pub fn new(event: &Event, followers: Option<Lead>, sender: oneshot::Sender<News>) -> Self {
         let (watch, id) = (Arc::clone(&event.route.watch), event.id.clone());
-        Self { sender, followers, watch, id, facts: Facts::default() }
+        Self { sender, followers, watch, id, facts: Facts::default(), slot: None }
     }
 
     /// Whether anybody still waits.

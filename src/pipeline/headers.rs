@@ -57,8 +57,8 @@ pub fn towards_consumer(headers: &mut HeaderMap, host: Option<HeaderValue>, peer
     drop_own(headers);
     // The body has been read: nobody waits for a 100.
     headers.remove(header::EXPECT);
-    if let (Entry::Vacant(vacant), Some(host)) = (headers.entry(header::HOST), host) {
-        vacant.insert(host);
+    if let Some(host) = host {
+        headers.insert(header::HOST, host);
     }
     forwarded(headers, peer);
     if let Some(value) = told.event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -90,7 +90,10 @@ fn end_to_end(headers: &mut HeaderMap) {
     for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }
-    headers.remove(header::TRANSFER_ENCODING);
+    // Beside a transfer coding a length says nothing (RFC 9112, 6.3), and is often wrong.
+    if headers.remove(header::TRANSFER_ENCODING).is_some() {
+        headers.remove(header::CONTENT_LENGTH);
+    }
 }
 
 /// Only hookonce says `Hookonce-*`. Consumers that read headers as variables take `_` for `-`.

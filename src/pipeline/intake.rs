@@ -35,6 +35,8 @@ impl Delivery {
     }
 }
 
+/// Room that is made for a body of several pieces before they have come.
+const FIRST_CAPACITY_MAX: usize = 64 * 1024;
 /// How much of a refused body is still read, and for how long.
 const DISCARD_BYTES_MAX: usize = 32 << 20;
 const DISCARD_TIME: Duration = Duration::from_secs(2);
@@ -100,7 +102,6 @@ pub async fn read(parts: Parts, body: Inbound, peer: IpAddr, bounds: &Bounds<'_>
         return Err(Refusal::TooLarge);
     }
     let mut share = bounds.buffered.share();
-    share.grow(announced.unwrap_or(0))?;
     let collected = timeout(bounds.time, collect(body, announced, bounds.body_bytes_max, &mut share)).await;
     let body = collected.map_err(|_| Refusal::TooSlow)??;
     Ok(Delivery { parts, body, peer, _share: share })
@@ -120,7 +121,8 @@ async fn collect(mut body: Inbound, announced: Option<u64>, max: u64, share: &mu
         share.grow_to(first.len() as u64)?;
         return Ok(first);
     }
-    let capacity = usize::try_from(announced.unwrap_or(0)).unwrap_or(0).max(first.len());
+    // What is only announced is not kept room for: anybody can announce.
+    let capacity = usize::try_from(announced.unwrap_or(0)).unwrap_or(0).min(FIRST_CAPACITY_MAX).max(first.len());
     let mut whole = BytesMut::with_capacity(capacity);
     let mut chunk = Some(first);
     while let Some(bytes) = chunk {

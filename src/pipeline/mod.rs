@@ -33,7 +33,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -57,6 +57,8 @@ use verify::Verified;
 
 /// From this size on a body is worth a thread of its own: a MAC or a look for the id would stop its core for others.
 const LONG_BODY: usize = 256 * 1024;
+/// When the program ends, what was never sent is released first and its sender told so.
+const LAST_MOMENT: Duration = Duration::from_millis(400);
 /// A copy that was not told the outcome in time may come back after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -93,7 +95,8 @@ impl Pipeline {
     async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
         let body = Inbound::new(body);
-        let route = match self.routes.find(&parts)? {
+        let found = self.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
+        let route = match found {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
                 let (parts, body) = self.pass(upstream, true, parts, body.stream(), peer).await?;
@@ -101,7 +104,6 @@ impl Pipeline {
             }
         };
         record.provider(&route.watch);
-        let slot = route.slot()?;
         if body.is_at_end()
             && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
         {
@@ -127,6 +129,7 @@ impl Pipeline {
         }
 
         route.refuse_other_method(&verified.delivery().parts.method)?;
+        let slot = route.slot()?;
         let pipeline = Arc::clone(self);
         let event = off_core(long, move || pipeline.identify(route, verified, slot)).await??;
         if let Some(id) = &event.id {
@@ -209,7 +212,7 @@ impl Pipeline {
                 Some(Joined::Accepted(_)) => return Ok(Reply::Duplicate { done: None, replay: false }),
                 Some(Joined::OtherBody(rival)) => {
                     let late = Refusal::InFlight { retry_after: RETRY_AFTER };
-                    if !within(deadline, rival.is_another_event(), late).await? {
+                    if !self.within(deadline, rival.is_another_event(), late).await? {
                         continue;
                     }
                     event.route.watch.conflict();
@@ -234,7 +237,7 @@ impl Pipeline {
         let (tell, told) = oneshot::channel();
         let began = Instant::now();
         self.tasks.spawn(Arc::clone(self).once(event, lead, tell));
-        match within(deadline, told, Refusal::Deadline).await {
+        match self.within(deadline, told, Refusal::Deadline).await {
             Ok(Ok(News { ended, facts })) => {
                 record.facts(facts);
                 Ok(ended)
@@ -261,9 +264,29 @@ impl Pipeline {
             InFlight::Wait => {}
         }
         let began = Instant::now();
-        let ending = within(deadline, follower.ending(), Refusal::InFlight { retry_after: RETRY_AFTER }).await;
+        let ending = self.within(deadline, follower.ending(), Refusal::InFlight { retry_after: RETRY_AFTER }).await;
         record.waited(began.elapsed());
         ending
+    }
+
+    /// Waits until the deadline, where there is one, or until the program ends and a last moment has passed.
+    async fn within<T>(&self, deadline: Option<Instant>, future: impl Future<Output = T>, late: Refusal) -> Result<T, Refusal> {
+        let patience = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let end = async {
+            self.stop.cancelled().await;
+            sleep(LAST_MOMENT).await;
+        };
+        tokio::select! {
+            biased;
+            value = future => Ok(value),
+            () = patience => Err(late),
+            () = end => Err(Refusal::Interrupted),
+        }
     }
 
     /// Answers a challenge, or passes it on; neither claims anything.
@@ -315,14 +338,6 @@ fn challenge(route: &Route, received: &Received<'_>, proof: Option<&Proof>) -> O
 /// Does work over a body: here where it is short, on a blocking thread where it is long.
 async fn off_core<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     if is_long { tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Panicked) } else { Ok(work()) }
-}
-
-/// Waits until the deadline, where there is one.
-async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>, late: Refusal) -> Result<T, Refusal> {
-    match deadline {
-        Some(deadline) => timeout_at(deadline, future).await.map_err(|_| late),
-        None => Ok(future.await),
-    }
 }
 
 /// The wall clock, read here and handed on.

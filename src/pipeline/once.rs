@@ -18,7 +18,7 @@ use super::hold::Hold;
 use super::identify::{BodyDigest, EventKey};
 use super::refusal::Refusal;
 use super::route::{Route, Slot};
-use super::settle::{Settlement, settlement_for};
+use super::settle::{Settlement, passable, settlement_for};
 use super::upstream::{self, ForwardError, NotSent, Patience, Used};
 use super::verify::Verified;
 use super::{Pipeline, now};
@@ -29,8 +29,6 @@ use crate::telemetry::{Facts, StoreOp};
 /// How often another process's claim is looked at.
 const POLL: Duration = Duration::from_millis(50);
 const POLL_MAX: Duration = Duration::from_millis(500);
-/// A copy may come back this long after a claim was seen to end.
-const SOON: Duration = Duration::from_secs(1);
 
 /// A verified delivery and the event it carries.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ pub enum Standing {
     /// Its key; another body under it is another event, if that matters.
     Keyed { key: EventKey, body_matters: bool },
     /// Key and digest: the same id was used with another body.
-    Conflicting { key: EventKey },
+    Conflicting { key: EventKey, main: EventKey },
     /// Nothing: it is forwarded without a claim, marked if it may be a second one.
     Unclaimed { mark: Option<Mark> },
 }
@@ -59,7 +57,7 @@ pub enum Standing {
 impl Standing {
     pub fn key(&self) -> Option<&EventKey> {
         match self {
-            Self::Keyed { key, .. } | Self::Conflicting { key } => Some(key),
+            Self::Keyed { key, .. } | Self::Conflicting { key, .. } => Some(key),
             Self::Unclaimed { .. } => None,
         }
     }
@@ -71,15 +69,17 @@ impl Standing {
     /// The same event under key and digest.
     pub fn conflicting(self, body: BodyDigest) -> Self {
         match self {
-            Self::Keyed { key, .. } => Self::Conflicting { key: key.with_digest(body) },
+            Self::Keyed { key, .. } => Self::Conflicting { key: key.with_digest(body), main: key },
             other => other,
         }
     }
 }
 
 impl Event {
-    /// The same event, to be taken up under key and digest.
+    /// The same event, to be taken up under key and digest. Its id has the digest too: a consumer that keeps ids to tell
+    /// events apart must not take it for the other one.
     pub fn conflicting(mut self) -> Self {
+        self.id = self.id.map(|id| format!("{id}:{}", self.body).into());
         self.standing = self.standing.conflicting(self.body);
         self
     }
@@ -98,9 +98,7 @@ impl Pipeline {
     pub(super) async fn once(self: Arc<Self>, event: Event, lead: Option<Lead>, sender: oneshot::Sender<News>) {
         let on_duplicate = event.route.provider.on_duplicate;
         let mut audience = Audience::new(&event, lead, sender);
-        let asked = Instant::now();
-        let permit = self.permit(&event, &audience).await;
-        audience.facts.store = asked.elapsed();
+        let permit = self.permit(&event, &mut audience).await;
         match permit {
             Ok(permit) => self.attempt(event, permit, audience).await,
             Err(Ending::Moved) => audience.moved(event),
@@ -109,11 +107,11 @@ impl Pipeline {
     }
 
     /// Asks the store. The error is how the delivery ends without being forwarded.
-    async fn permit(&self, event: &Event, audience: &Audience) -> Result<Permit, Ending> {
+    async fn permit(&self, event: &Event, audience: &mut Audience) -> Result<Permit, Ending> {
         let provider = &event.route.provider;
         let key = match &event.standing {
             Standing::Unclaimed { mark } => return Ok(Permit { claim: None, mark: *mark }),
-            Standing::Keyed { key, .. } | Standing::Conflicting { key } => key,
+            Standing::Keyed { key, .. } | Standing::Conflicting { key, .. } => key,
         };
         let terms = Terms {
             lease: provider.lease,
@@ -121,7 +119,9 @@ impl Pipeline {
             body: event.body,
             body_matters: event.standing.body_matters(),
         };
+        let asked = Instant::now();
         let outcome = self.telemetry.store(StoreOp::Claim, self.store.claim(key, &terms)).await;
+        audience.facts.store = asked.elapsed();
         if let Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::InFlight { .. }) = &outcome {
             audience.owns_key();
         }
@@ -143,7 +143,12 @@ impl Pipeline {
             }
             Ok(ClaimOutcome::InFlight { lease_left }) => match (observed(), provider.in_flight) {
                 (Some(permit), _) => Ok(permit),
-                (None, InFlight::Wait) => Err(self.await_elsewhere(key, audience).await),
+                (None, InFlight::Wait) => {
+                    let waiting = Instant::now();
+                    let ending = self.await_elsewhere(key, audience).await;
+                    audience.facts.waited = waiting.elapsed();
+                    Err(ending)
+                }
                 (None, InFlight::Retry) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
                 (None, InFlight::Ack) => Err(Ending::Acked),
             },
@@ -183,7 +188,7 @@ impl Pipeline {
     /// Waits for the outcome of another process's claim, as long as somebody here waits for it.
     async fn await_elsewhere(&self, key: &EventKey, audience: &Audience) -> Ending {
         let mut pause = POLL;
-        let over = Ending::Refused(Refusal::InFlight { retry_after: SOON });
+        let over = Ending::Refused(Refusal::LeaseOver);
         while audience.is_there() {
             sleep(pause).await;
             pause = (pause * 2).min(POLL_MAX);
@@ -196,7 +201,8 @@ impl Pipeline {
                 Entry::Done(done) => return Ending::Done(Arc::new(done)),
                 Entry::Failed(failed) => {
                     let status = failed.status.and_then(|status| StatusCode::from_u16(status).ok());
-                    return Ending::Refused(Refusal::FailedElsewhere { status: status.unwrap_or(StatusCode::BAD_GATEWAY) });
+                    let status = passable(status.unwrap_or(StatusCode::BAD_GATEWAY));
+                    return Ending::Refused(Refusal::FailedElsewhere { status });
                 }
                 Entry::Claimed(_) if seen.lease_left == Some(Duration::ZERO) => return over,
                 Entry::Claimed(_) => {}
@@ -209,10 +215,15 @@ impl Pipeline {
     async fn attempt(&self, mut event: Event, permit: Permit, mut audience: Audience) {
         let Permit { claim, mark } = permit;
         let route = Arc::clone(&event.route);
-        let _held = (event.slot.take(), claim.as_ref().map(|_| route.watch.claim_held()));
+        let _held = claim.as_ref().map(|_| route.watch.claim_held());
+        audience.slot = event.slot.take();
+        let main = match &event.standing {
+            Standing::Conflicting { main, .. } => Some(main.clone()),
+            Standing::Keyed { .. } | Standing::Unclaimed { .. } => None,
+        };
         let hold = claim.as_ref().map(Hold::of);
         let (began, attempt) = (Instant::now(), claim.as_ref().map(Claim::attempt));
-        let call = Call { provider: &route.provider, deadline: began + route.provider.upstream_timeout, attempt, mark };
+        let call = Call { provider: &route.provider, main, deadline: began + route.provider.upstream_timeout, attempt, mark };
         let sent = self.forward(event, &call, hold.as_ref()).await;
         let upstream = began.elapsed();
         audience.facts = Facts { upstream, attempt, mark, ..audience.facts };
@@ -253,6 +264,8 @@ impl Pipeline {
 /// One call to the consumer.
 pub(super) struct Call<'a> {
     pub provider: &'a Provider,
+    /// The key that belongs to another body, where this one goes under key and digest.
+    pub main: Option<EventKey>,
     pub deadline: Instant,
     pub attempt: Option<u32>,
     pub mark: Option<Mark>,

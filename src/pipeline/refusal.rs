@@ -1,4 +1,4 @@
-//! Every way a delivery ends without the consumer's answer: its status, its code, whose fault it is.
+//! Every way a delivery ends without the consumer's answer: its status, its code, its reason in words.
 //!
 //! A 4xx is for what is certainly the sender's fault. What may be ours is a 503, the one status that nearly every
 //! provider answers with another delivery.
@@ -41,7 +41,9 @@ pub enum Refusal {
     InFlight {
         retry_after: Duration,
     },
-    /// The consumer is still at work on this very delivery.
+    /// An earlier attempt ended unknown, and its lease has just run out: the next copy may be forwarded.
+    LeaseOver,
+    /// The sender's patience ends before there is an outcome.
     Deadline,
     /// A bound of this process.
     Limited(Limit),
@@ -60,16 +62,10 @@ pub enum Refusal {
     /// The lease ran out before anything was sent.
     LeaseLost,
     Stopping,
+    /// The program ends while the event is under way.
+    Interrupted,
     /// A task of ours panicked.
     Panicked,
-}
-
-/// Who must act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    Sender,
-    Upstream,
-    Us,
 }
 
 /// How long a provider should wait before it tries again, where nothing better is known.
@@ -88,11 +84,13 @@ impl Refusal {
             Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
             Self::Ambiguous { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::InFlight { .. }
+            | Self::LeaseOver
             | Self::Deadline
             | Self::Limited(_)
             | Self::StoreDown(_)
             | Self::LeaseLost
             | Self::Stopping
+            | Self::Interrupted
             | Self::Panicked => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -110,14 +108,14 @@ impl Refusal {
             Self::MissingId => "missing_event_id",
             Self::BadId(_) => "bad_event_id",
             Self::Conflict => "conflict",
-            Self::InFlight { .. } | Self::Deadline => "in_flight",
+            Self::InFlight { .. } | Self::LeaseOver | Self::Deadline => "in_flight",
             Self::Limited(_) => "limited",
             Self::StoreDown(_) => "store_down",
             Self::Unreachable(_) => "upstream_unreachable",
             Self::Ambiguous { .. } => "upstream_unknown",
             Self::FailedElsewhere { .. } => "failed",
             Self::LeaseLost => "lease_lost",
-            Self::Stopping => "stopping",
+            Self::Stopping | Self::Interrupted => "stopping",
             Self::Panicked => "internal",
         }
     }
@@ -133,7 +131,7 @@ impl Refusal {
             Self::MissingId => Outcome::NoId,
             Self::TooLarge | Self::TooSlow | Self::Limited(_) => Outcome::Limited,
             Self::Conflict => Outcome::Conflict,
-            Self::InFlight { .. } | Self::Deadline => Outcome::InFlight,
+            Self::InFlight { .. } | Self::LeaseOver | Self::Deadline | Self::Interrupted => Outcome::InFlight,
             Self::StoreDown(_) => Outcome::StoreDown,
             Self::Ambiguous { .. } => Outcome::Ambiguous,
             Self::Unreachable(_) | Self::FailedElsewhere { .. } | Self::LeaseLost | Self::Stopping | Self::Panicked => {
@@ -142,29 +140,11 @@ impl Refusal {
         }
     }
 
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::NotFound
-            | Self::MethodNotAllowed { .. }
-            | Self::TooLarge
-            | Self::TooSlow
-            | Self::BrokenBody
-            | Self::BadRequest(_)
-            | Self::Unverified { .. }
-            | Self::MissingId
-            | Self::BadId(_)
-            | Self::Conflict => Fault::Sender,
-            Self::Unreachable(_) | Self::Ambiguous { .. } | Self::FailedElsewhere { .. } | Self::Deadline => Fault::Upstream,
-            Self::InFlight { .. } | Self::Limited(_) | Self::StoreDown(_) | Self::LeaseLost | Self::Stopping | Self::Panicked => {
-                Fault::Us
-            }
-        }
-    }
-
     /// When the provider may try again; `None` where trying again would not help.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::InFlight { retry_after } => Some(*retry_after),
+            Self::LeaseOver => Some(Duration::from_secs(1)),
             _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER),
             _ => None,
         }
@@ -193,7 +173,13 @@ impl Refusal {
             Self::MissingId => "there is no event id where this provider puts it".into(),
             Self::Conflict => "this event id was used with another body".into(),
             Self::InFlight { .. } => "another copy of this event is under way; try again later".into(),
-            Self::Deadline => "the consumer is still at work on this delivery; its outcome will be remembered".into(),
+            Self::LeaseOver => {
+                "an earlier attempt ended unknown and its lease is over: the next copy will be forwarded, marked".into()
+            }
+            Self::Deadline => {
+                "no outcome in time: an attempt at this event is under way, or ended unknown and holds it until its lease is over"
+                    .into()
+            }
             Self::Limited(limit) => format!("a limit is reached: {}", limit.as_str()).into(),
             Self::StoreDown(why) => format!("the store cannot be asked ({why}); nothing was forwarded").into(),
             Self::Unreachable(why) => format!("released: {why}; the next copy will be forwarded").into(),
@@ -203,6 +189,7 @@ impl Refusal {
             }
             Self::LeaseLost => "the lease ran out before anything was sent; the next copy will be forwarded".into(),
             Self::Stopping => "released: stopping before anything was sent; the next copy will be forwarded".into(),
+            Self::Interrupted => "stopping while the event is under way; its outcome, or the end of its lease, decides".into(),
             Self::Panicked => "an internal error; nothing is known of the attempt".into(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Response, StatusCode, response};
+use http::{Response, StatusCode, Version, response};
 
 use super::body::ReplyBody;
 use super::headers;
@@ -89,6 +89,8 @@ pub fn respond(end: End, outcome: Outcome) -> Response<ReplyBody> {
 
 fn relayed(parts: response::Parts, body: ReplyBody) -> Response<ReplyBody> {
     let mut response = Response::from_parts(parts, body);
+    // The consumer's version is that of its own connection.
+    *response.version_mut() = Version::HTTP_11;
     headers::towards_sender(response.headers_mut());
     response
 }

@@ -77,6 +77,9 @@ impl Routes {
     }
 
     pub fn find(&self, parts: &Parts) -> Result<Found<'_>, Refusal> {
+        if parts.headers.get_all(header::HOST).iter().nth(1).is_some() {
+            return Err(Refusal::BadRequest("there is more than one Host"));
+        }
         let path = parts.uri.path();
         let Some(candidates) = self.by_path.get(path) else { return self.find_passthrough(path) };
         let host = host_of(parts);

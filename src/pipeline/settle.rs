@@ -16,6 +16,12 @@ pub enum Settlement {
     Hold,
 }
 
+/// The status a sender is told of an attempt that did not complete. A 2xx that does not count as success here must not
+/// sound like one there, and a 1xx is no answer at all.
+pub fn passable(status: StatusCode) -> StatusCode {
+    if status.is_success() || status.is_informational() { StatusCode::BAD_GATEWAY } else { status }
+}
+
 /// The head of an answer, or why there is none, and what follows from it.
 pub fn settlement_for(provider: &Provider, head: Result<StatusCode, &ForwardError>) -> Settlement {
     match head {

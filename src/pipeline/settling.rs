@@ -3,22 +3,22 @@
 //! The sender hears as soon as the outcome is known, and the store at the same time. Success is a fact: a store that
 //! fails to note it changes nothing about the reply, and is told again in the background.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::Answer;
 use super::audience::Audience;
 use super::flight::Ending;
 use super::hold::Hold;
+use super::identify::EventKey;
 use super::once::{Call, Sent};
 use super::refusal::Refusal;
 use super::reply::{End, Reply, Shared};
-use super::settle::Settlement;
+use super::settle::{Settlement, passable};
 use super::upstream::{ForwardError, NotSent, Unknown};
 use super::{Pipeline, now};
 use crate::config::{OnDuplicate, Settle};
@@ -58,6 +58,9 @@ impl Pipeline {
         let completing = async {
             self.complete_until_stored(claim, store::done(claim, status.as_u16(), now(), reply)).await;
             confirmed.notify_one();
+            if let Some(main) = &call.main {
+                self.keep(main, claim.retention()).await;
+            }
         };
         let replying = async {
             let spoken = match early {
@@ -85,20 +88,24 @@ impl Pipeline {
         sent: Sent,
         mut audience: Audience,
     ) {
-        let asked = Instant::now();
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
-        let mut releasing = pin!(self.fail_until_stored(hold, status, doubt));
-        let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, &mut releasing), self.listen(call, sent));
-        audience.facts.store += asked.elapsed();
-        match released {
-            // Another attempt has succeeded meanwhile: that is what the provider is told.
-            Ok(Some(done)) => audience.end(Ending::Done(Arc::new(done)), call.provider.on_duplicate),
-            Ok(None) => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }))),
-            Err(_) => {
-                drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt })));
-                releasing.await;
+        let (released, when_released) = oneshot::channel();
+        let releasing = async {
+            // Nobody waits for it any more once the sender has been told.
+            let _ = released.send(self.fail_until_stored(hold, status, doubt).await);
+        };
+        let replying = async {
+            let asked = Instant::now();
+            let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, when_released), self.listen(call, sent));
+            audience.facts.store += asked.elapsed().min(RELEASE_WAIT);
+            match released {
+                // Another attempt has succeeded meanwhile: that is what the provider is told.
+                Ok(Ok(Some(done))) => audience.end(Ending::Done(Arc::new(done)), call.provider.on_duplicate),
+                // The event is open for the next delivery from now on: the lead is not kept.
+                _ => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }))),
             }
-        }
+        };
+        tokio::join!(releasing, replying);
     }
 
     /// Tells the store that the event is done, until it has heard.
@@ -115,12 +122,21 @@ impl Pipeline {
                 }
                 Ok(Completed::Again) => return tracing::warn!(event, "the event was done before: it took effect twice"),
                 Err(error) if Instant::now() + pause > give_up => {
-                    return tracing::error!(event, %error, "a completion was never stored: a later copy will be forwarded, marked");
+                    return tracing::error!(event, %error, "a completion was never stored: a later copy will be forwarded again");
                 }
                 Err(error) => tracing::debug!(event, %error, "a completion is not stored yet"),
             }
             sleep(pause).await;
             pause = (pause * 2).min(RESETTLE_MAX);
+        }
+    }
+
+    /// Lets the key that another body has live as long as the one with the digest, which was written later.
+    async fn keep(&self, main: &EventKey, retention: Duration) {
+        let Ok(Some(seen)) = self.telemetry.store(StoreOp::Look, self.store.look(main)).await else { return };
+        let kept = self.telemetry.store(StoreOp::Keep, self.store.keep(main, &seen.entry, retention)).await;
+        if let Err(error) = kept {
+            tracing::debug!(event = main.as_str(), %error, "a key could not be kept for longer");
         }
     }
 
@@ -158,7 +174,7 @@ impl Spoken {
 
     /// What the sender is told, and what can be given to copies that wait.
     pub(super) fn conclude(self, call: &Call<'_>, settlement: Settlement) -> (End, Option<Arc<Shared>>) {
-        let answer = match self {
+        let mut answer = match self {
             Self::Answer(answer) => answer,
             Self::Silence(error) => return (Err(refusal_for(error, settlement)), None),
         };
@@ -176,6 +192,9 @@ impl Spoken {
             Some(meaning) => format!("{reason}; to this provider {status} means: {meaning}"),
             None => reason,
         };
+        if settlement != Settlement::Complete {
+            answer.parts.status = passable(answer.parts.status);
+        }
         let shared = answer.shared(settlement == Settlement::Complete);
         (Ok(Reply::Relayed { parts: Box::new(answer.parts), body: answer.body, outcome, reason: reason.into() }), Some(shared))
     }

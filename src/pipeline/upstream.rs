@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_millis(1500);
 const IDLE_MAX: usize = 256;
 /// How long a connection taken from the pool may need to be ready.
 const READY_WAIT: Duration = Duration::from_millis(20);
-/// One attempt to connect: a consumer is near.
+/// One attempt to connect, name and TLS included: a consumer is near.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, doubled each time.
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -214,7 +214,7 @@ impl Upstreams {
         let give_up = (Instant::now() + patience.connect).min(patience.deadline);
         let mut pause = BACKOFF;
         loop {
-            let error = match timeout_at(patience.deadline, self.connect(upstream)).await {
+            let error = match timeout_at(patience.deadline.min(Instant::now() + CONNECT_TIMEOUT), self.connect(upstream)).await {
                 Ok(Ok(sender)) => return Ok(sender),
                 Ok(Err(error)) => error,
                 Err(_) => "no connection in time".into(),
@@ -261,7 +261,7 @@ pub fn request(
     peer: Peer,
     told: Told<'_>,
 ) -> Request<Outgoing> {
-    // HTTP/2 has the host in the target.
+    // HTTP/2 has the host in the target, and where there is one it is what the request was routed by.
     let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     headers::towards_consumer(&mut parts.headers, host, peer, told);
     parts.uri = target(upstream, &parts.uri, preserve_path);

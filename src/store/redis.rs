@@ -170,16 +170,19 @@ impl RedisCells {
     /// Makes one call before the deadline, again and again while its failure may pass.
     async fn ask<T: FromRedisValue>(&self, call: Call, deadline: Instant) -> Result<T, StoreError> {
         let mut link = self.link.clone();
+        let mut cause = None;
         loop {
             let try_until = (Instant::now() + self.budget / 2).min(deadline);
-            let error = match timeout_at(try_until, call.send(&mut link)).await {
+            match timeout_at(try_until, call.send(&mut link)).await {
                 Ok(Ok(value)) => return read(value),
                 Ok(Err(error)) if !may_pass(&error) => return Err(store_error(error)),
-                Ok(Err(error)) => store_error(error),
-                Err(_) => StoreError::new(StoreErrorKind::Timeout, format!("no answer in {:?}", self.budget)),
-            };
+                Ok(Err(error)) => cause = Some(store_error(error)),
+                // A cause that was seen tells more than the time that ran out on the way to seeing it again.
+                Err(_) => {}
+            }
             if Instant::now() + PAUSE >= deadline {
-                return Err(error);
+                let silence = || StoreError::new(StoreErrorKind::Timeout, format!("no answer in {:?}", self.budget));
+                return Err(cause.unwrap_or_else(silence));
             }
             sleep(PAUSE).await;
         }

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use tracing::field::Empty;
+use http::Method;
 use tracing_subscriber::EnvFilter;
 
 use super::outlet::Outlet;
@@ -18,6 +18,7 @@ pub struct Line<'a> {
     pub event: Option<&'a str>,
     pub slot: Option<usize>,
     pub facts: Facts,
+    pub waited: Duration,
     pub total: Duration,
     pub closing: Closing<'a>,
 }
@@ -34,22 +35,18 @@ pub fn start(config: &LogConfig) {
     };
 }
 
-/// Whether a filter can be read.
-pub fn is_filter(level: &str) -> bool {
-    EnvFilter::try_new(level).is_ok()
-}
-
 /// Writes the line of one delivery. What calls for a person is a warning.
 pub fn delivery(line: &Line<'_>) {
-    let Line { provider, event, slot, facts, total, closing } = line;
+    let Line { provider, event, slot, facts, waited, total, closing } = line;
     let (outcome, status) = (closing.outcome.as_str(), closing.status.as_u16());
     let (attempt, mark) = (facts.attempt, facts.mark.map(|mark| mark.as_str()));
     let (total_ms, upstream_ms, store_ms) = (millis(*total), millis(facts.upstream), millis(facts.store));
+    let waited_ms = millis(*waited);
     macro_rules! write {
         ($level:ident) => {
             tracing::$level!(
                 target: "hookonce::delivery",
-                provider, outcome, status, event, attempt, maybe_duplicate = mark, slot, total_ms, upstream_ms, store_ms,
+                provider, outcome, status, event, attempt, maybe_duplicate = mark, slot, total_ms, upstream_ms, store_ms, waited_ms,
                 "{}", closing.reason
             )
         };
@@ -63,10 +60,15 @@ pub fn late(provider: &str, event: Option<&str>, facts: Facts, outcome: Outcome,
     tracing::info!(target: "hookonce::late", provider, outcome, event, attempt = facts.attempt, upstream_ms, "{reason}");
 }
 
-/// A request that belongs to no provider.
-pub fn unrouted(closing: Closing<'_>, total: Duration) {
-    let (status, total_ms) = (closing.status.as_u16(), millis(total));
-    tracing::debug!(target: "hookonce::delivery", provider = Empty, status, total_ms, "{}", closing.reason);
+/// More than any first step of a path needs.
+const STEP_BYTES_MAX: usize = 32;
+
+/// Writes that a request belongs to no provider. Of its path only the first step: what comes behind may be a secret.
+pub fn unrouted(method: &Method, path: &str) {
+    let (first, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+    let first = &first[..first.floor_char_boundary(STEP_BYTES_MAX)];
+    let path = format!("/{first}{}", if rest.is_empty() { "" } else { "/..." });
+    tracing::info!(target: "hookonce::unrouted", %method, path, "no provider takes this");
 }
 
 fn is_worth_a_look(outcome: Outcome) -> bool {

@@ -39,6 +39,7 @@ pub struct Metrics {
     store_seconds: Vec<Histogram>,
     store_errors: Vec<Vec<IntCounter>>,
     limited: Vec<IntCounter>,
+    pub unrouted: IntCounter,
     pub store_up: IntGauge,
     pub store_evicted_keys: IntCounter,
 }
@@ -125,6 +126,7 @@ impl Metrics {
                 &["provider"],
                 &AGE_BUCKETS,
             )?,
+            unrouted: families.counter("unrouted_total", "Requests that no provider and no passthrough takes.")?,
             store_up: families.gauge("store_up", "Whether the store answers.")?,
             store_evicted_keys: families
                 .counter("store_evicted_keys_total", "Keys the store has thrown away for lack of memory.")?,

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use prometheus::IntGauge;
 use tokio::time::Instant;
 
@@ -45,6 +45,12 @@ impl Telemetry {
             self.metrics.store_error(op, error.kind).inc();
         }
         result
+    }
+
+    /// A request that belongs to no provider: often the first mistake of whoever sets things up.
+    pub fn unrouted(&self, method: &Method, path: &str) {
+        self.metrics.unrouted.inc();
+        log::unrouted(method, path);
     }
 
     pub fn limited(&self, limit: Limit) {
@@ -122,6 +128,8 @@ impl Drop for GaugeGuard {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
     pub store: Duration,
+    /// For another process's attempt.
+    pub waited: Duration,
     pub upstream: Duration,
     pub attempt: Option<u32>,
     pub mark: Option<Mark>,
@@ -194,10 +202,7 @@ impl Record {
     pub fn close(&mut self, closing: Closing<'_>) {
         self.is_closed = true;
         let total = self.started.elapsed();
-        let Some(watch) = &self.watch else {
-            log::unrouted(closing, total);
-            return;
-        };
+        let Some(watch) = &self.watch else { return };
         let metrics = &watch.metrics;
         metrics.deliveries[closing.outcome as usize].inc();
         if matches!(closing.outcome, Outcome::Duplicate | Outcome::Waited) {
@@ -205,7 +210,7 @@ impl Record {
         }
         // Of a sender that hung up it is not known what the time was spent on.
         if closing.outcome != Outcome::Abandoned {
-            let elsewhere = self.body + self.waited + self.facts.store + self.facts.upstream;
+            let elsewhere = self.body + self.waited + self.facts.waited + self.facts.store + self.facts.upstream;
             metrics.overhead_seconds.observe(total.saturating_sub(elsewhere).as_secs_f64());
         }
         log::delivery(&log::Line {
@@ -213,6 +218,7 @@ impl Record {
             event: self.event.as_deref(),
             slot: self.slot,
             facts: self.facts,
+            waited: self.waited + self.facts.waited,
             total,
             closing,
         });

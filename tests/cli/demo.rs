@@ -25,7 +25,7 @@ async fn the_demo_shows_that_each_event_took_effect_once() {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert!(shown.out.contains("Each event took effect once."), "{}", shown.out);
     let events: Vec<Vec<&str>> = shown.out.lines().map(|line| line.split_whitespace().collect()).collect();
-    let events: Vec<&Vec<&str>> = events.iter().filter(|words| words.len() > 5 && words[5] == "+").collect();
+    let events: Vec<&Vec<&str>> = events.iter().filter(|words| words.len() > 5 && words[5] == "ok").collect();
     assert_eq!(events.len(), 6, "{}", shown.out);
     for words in events {
         let [deliveries, forwards, effects] = [2, 3, 4].map(|at| words[at].parse::<u32>().unwrap());

@@ -35,7 +35,7 @@ async fn each_delivery_has_one_line_with_its_outcome_and_the_reason() {
     for delivery in [stripe("e1"), stripe("e1"), stripe("fails-once"), stripe("fails-once"), github("g1"), forged] {
         instance.send(&delivery).await;
     }
-    instance.send(&Delivery::plain("POST", "/nowhere")).await;
+    instance.send(&Delivery::plain("POST", "/nowhere/token")).await;
     instance.send(&github("").without("x-github-delivery")).await;
     let lines = lines(&instance, 7).await;
     let expected = [
@@ -59,6 +59,8 @@ async fn each_delivery_has_one_line_with_its_outcome_and_the_reason() {
     assert!(!rejected[6].as_str().unwrap().is_empty());
     assert_eq!((lines[6]["outcome"].as_str(), lines[6]["maybe_duplicate"].as_str()), (Some("no_id"), Some("no-id")));
     assert_eq!(lines.len(), 7, "{lines:?}");
+    let unrouted = instance.lines_of("hookonce::unrouted");
+    assert_eq!(unrouted.iter().map(|line| line["path"].as_str().unwrap()).collect::<Vec<_>>(), ["/nowhere/..."]);
     // The log goes one way, whole.
     assert_eq!(instance.program.out(), "");
     for line in &lines {

@@ -593,3 +593,45 @@ async fn an_event_is_new_again_once_its_retention_is_over() {
     assert_eq!(marks(&consumer), marked(&["", ""]));
     assert!(proxy.stop().await);
 }
+
+#[tokio::test]
+async fn a_2xx_that_does_not_complete_is_never_told_as_one() {
+    let consumer =
+        Consumer::deciding(|seen, nth| Act::Answer(if seen.event_id() == "late" && nth > 1 { 201 } else { 200 })).await;
+    let redis = RedisProcess::start();
+    for (released, outcome) in [("", "failed"), ("release_on = [\"5xx\"]", "ambiguous")] {
+        let proxy = in_front_of(&consumer).stripe(&format!("complete_on = [201]\n{released}")).start();
+        let first = proxy.send(&stripe("never")).await;
+        assert_eq!((first.status, first.outcome()), (502, outcome));
+        assert!(proxy.stop().await);
+    }
+    // Nor to a copy that waits elsewhere, and the next copy goes through.
+    let proxy = in_front_of(&consumer).store(&redis.url()).stripe("complete_on = [201]").start();
+    assert_eq!(proxy.send(&stripe("late")).await.status, 502);
+    assert_eq!(proxy.send(&stripe("late")).await.status, 201);
+    assert_eq!(proxy.send(&stripe("late")).await.outcome(), "duplicate");
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn an_encoded_reply_is_not_replayed_without_its_encoding() {
+    let consumer =
+        Consumer::deciding(|_, _| Act::Respond(200, vec![("content-encoding", "gzip")], Bytes::from_static(b"\x1f\x8b"))).await;
+    let proxy = in_front_of(&consumer).stripe("on_duplicate = \"replay\"").start();
+    assert_eq!(proxy.send(&stripe("e1")).await.header("content-encoding"), Some("gzip"));
+    let second = proxy.send(&stripe("e1")).await;
+    assert_eq!((second.outcome(), second.json()["status"].as_str()), ("duplicate", Some("duplicate")));
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_signed_id_is_found_whatever_unsigned_headers_say_of_the_body() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    for delivery in [stripe("e1").with("content-encoding", "gzip"), stripe("e1").with("content-type", "text/plain")] {
+        assert_eq!(proxy.send(&delivery).await.outcome(), "duplicate");
+    }
+    assert_eq!(consumer.count("e1"), 1);
+    assert!(proxy.stop().await);
+}

@@ -218,3 +218,36 @@ async fn connections_that_say_nothing_or_not_enough() {
     }
     assert_untouched(proxy, &consumer).await;
 }
+
+#[tokio::test]
+async fn what_is_only_announced_keeps_nobody_out() {
+    let consumer = Consumer::answering(200).await;
+    let limits = "[limits]\nbuffered = \"25MiB\"";
+    let proxy = in_front_of(&consumer).table(limits).github("max_concurrent = 2").start();
+    // Well-formed signatures of nothing, on bodies that are announced large and never come.
+    let forged = github("forged").with("x-hub-signature-256", &format!("sha256={}", "0".repeat(64)));
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let head = String::from_utf8(forged.bytes()).unwrap();
+        let length = format!("content-length: {}", forged.body.len());
+        let head = head.split("\r\n\r\n").next().unwrap().replace(&length, "content-length: 20000000");
+        held.push(Wire::with(proxy.listen, format!("{head}\r\n\r\n{{").as_bytes()).await);
+    }
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "forwarded");
+    drop(held);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn two_hosts_are_none() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    let bytes =
+        String::from_utf8(stripe("e1").bytes()).unwrap().replacen("host: test.local", "host: test.local\r\nhost: other", 1);
+    let mut wire = Wire::with(proxy.listen, bytes.as_bytes()).await;
+    let answer = wire.answer().await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (400, Some("bad_request")));
+    assert_eq!(consumer.seen().len(), 0);
+    drop(wire);
+    assert!(proxy.stop().await);
+}

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::config::units::Written;
 use crate::config::written::AsWritten;
-use crate::config::{Limits, MissingId};
+use crate::config::{Ambiguous, InFlight, Limits, MissingId};
 
 use super::provider::Draft;
 
@@ -21,6 +21,7 @@ pub(super) fn check(draft: &Draft<'_>, limits: &Limits) {
     body_fits_the_buffers(draft, limits);
     lost_deliveries_are_known(draft);
     events_can_be_told_apart(draft);
+    what_gives_up_the_promise_is_said(draft);
 }
 
 /// A signature that outlives the memory of its event lets a captured delivery through again.
@@ -101,8 +102,34 @@ fn lost_deliveries_are_known(draft: &Draft<'_>) {
     if draft.identity.retry_window == Some(Duration::ZERO) {
         let what =
             format!("{} never delivers again by itself: in sync mode an event is lost when the consumer fails", draft.name);
-        let help = "plan for redelivery by hand; queue mode is designed for this and not built yet";
+        let help = "plan for redelivery by hand";
         draft.section.warn("retry_window", what, help);
+    }
+}
+
+/// These are for those who know what they do; nobody should find them in a configuration by surprise.
+fn what_gives_up_the_promise_is_said(draft: &Draft<'_>) {
+    let section = &draft.section;
+    if !draft.policy.door.enforce {
+        section.warn(
+            "enforce",
+            "is off: what does not verify is forwarded, without dedupe",
+            "set it to true once everything verifies",
+        );
+    }
+    if draft.policy.copies.in_flight == InFlight::Ack {
+        section.warn(
+            "in_flight",
+            "is \"ack\": a copy is told 2xx before the first has succeeded",
+            "if that one fails, the event is lost",
+        );
+    }
+    if draft.policy.outcomes.ambiguous == Ambiguous::Keep {
+        section.warn(
+            "ambiguous",
+            "is \"keep\": a call without an answer counts as done",
+            "if it took no effect, the event is lost",
+        );
     }
 }
 

@@ -69,7 +69,7 @@ impl FileCells {
         Writer::open(path)?.spawn(queue).map_err(|error| local(path, &error))?;
         let (took, path) = (began.elapsed(), path.to_owned());
         if took > SLOW_OPEN {
-            tracing::info!(path = %path.display(), ?took, "the store has read the journal of its last run");
+            tracing::info!(path = %path.display(), ?took, "opening the store took its time: the journal of the last run is read first");
         }
         Ok(Self { desk: Arc::new(Desk { path, jobs, places: Arc::new(Semaphore::new(CALLS_MAX)) }), budget: BUDGET })
     }
