@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::consumer::Consumer;
+use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::proxy::{Proxy, Setup, in_front_of};
 use crate::support::sender::{Answer, Delivery, github, github_with, now, signed, stripe, stripe_with};
 use crate::support::wire::Wire;
@@ -167,21 +167,19 @@ async fn a_body_that_is_no_body() {
 
 #[tokio::test]
 async fn more_bodies_at_once_than_may_be_held() {
-    let consumer = Consumer::answering(200).await;
-    let setup = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"");
-    let proxy = setup.start();
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Answer(200)))).await;
+    let proxy = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"").start();
     let half = |event| github_with(event, vec![b'x'; 40_000]);
-    let mut first = half("e1").begin_head(proxy.listen).await;
-    first.say(&[b'x'; 39_999]).await;
-    // The first is being read once a second finds no room.
-    let refused = crate::support::eventually("no room", async || {
-        Some(proxy.send(&half("e2").with_body(vec![b'y'; 40_000])).await).filter(|answer| answer.status == 503)
-    });
-    assert_refused(&refused.await, 503, "limited", "limited");
+    // A body is held until the consumer has answered.
+    let first = proxy.sending(&half("e1"));
+    consumer.arrived("e1", 1).await;
+    assert_refused(&proxy.send(&half("e2")).await, 503, "limited", "limited");
     assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "buffered")]), 1.0);
-    assert_eq!(consumer.seen().len(), 0);
-    first.say(b"x").await;
-    assert_eq!(first.answer().await.outcome(), "forwarded");
+    assert_eq!(consumer.seen().len(), 1);
+    gate.open();
+    assert_eq!(first.await.unwrap().outcome(), "forwarded");
     assert_eq!(proxy.send(&half("e2")).await.outcome(), "forwarded");
     assert!(proxy.stop().await);
 }
