@@ -86,6 +86,7 @@ pub struct App {
     /// Where the admin side answers.
     pub admin: SocketAddr,
     config: Arc<Config>,
+    source: Arc<StoreSource>,
     lifecycle: Lifecycle,
     workers: Vec<JoinHandle<()>>,
     admin_thread: JoinHandle<()>,
@@ -124,17 +125,17 @@ impl App {
         let sockets = bind(config.listen, config.workers)?;
         let admin_socket = bind(config.admin, 1)?.remove(0);
         let (listen, admin) = (local(&sockets[0])?, local(&admin_socket)?);
-        let lifecycle = shared.lifecycle.clone();
+        let (lifecycle, source) = (shared.lifecycle.clone(), Arc::clone(&shared.source));
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| worker(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let admin_thread = admin_side(admin_socket, shared)?;
-        Ok(Self { listen, admin, config, lifecycle, workers, admin_thread })
+        Ok(Self { listen, admin, config, source, lifecycle, workers, admin_thread })
     }
 
     /// Stops in order: not ready, go on for `drain.delay`, stop accepting, finish what is under way, flush settlements,
     /// and after `drain.timeout` let go of what was never sent. Tells whether everything was finished.
     pub async fn stop(self) -> bool {
-        let Self { config, lifecycle, workers, admin_thread, .. } = self;
+        let Self { config, source, lifecycle, workers, admin_thread, .. } = self;
         lifecycle.draining.cancel();
         sleep(config.drain.delay).await;
         lifecycle.closing.cancel();
@@ -147,6 +148,9 @@ impl App {
         }
         lifecycle.over.cancel();
         let _ = tokio::task::spawn_blocking(move || admin_thread.join()).await;
+        if let Err(error) = source.close().await {
+            tracing::error!(%error, "the store could not be closed in good order");
+        }
         is_finished
     }
 }

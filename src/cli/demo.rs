@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tokio::signal::unix::{SignalKind, signal};
-
+use super::run::Signals;
 use super::{FAILED, block_on, fail};
 use crate::app::App;
 use crate::config::{Config, Environment};
@@ -30,7 +29,11 @@ const SECRET: &str = "a-secret-for-the-demo-alone";
 
 pub fn run(args: &Args) -> ExitCode {
     let folder = Folder::new();
-    let shown = block_on(show(args, &folder));
+    let shown = block_on(async {
+        // From the first moment on, so that the folder goes whenever the demo ends.
+        let mut signals = Signals::new()?;
+        show(args, &folder, &mut signals).await
+    });
     match shown {
         Ok(Ok(true)) => ExitCode::SUCCESS,
         Ok(Ok(false)) => ExitCode::from(FAILED),
@@ -42,7 +45,7 @@ pub fn run(args: &Args) -> ExitCode {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs the demo; tells whether every event took effect exactly once.
-async fn show(args: &Args, folder: &Folder) -> Result<bool, Failure> {
+async fn show(args: &Args, folder: &Folder, signals: &mut Signals) -> Result<bool, Failure> {
     let consumer = Consumer::start().await?;
     let text = configuration(consumer.address, folder);
     let loaded = Config::from_text(&text, &Environment::default()).map_err(|problems| join(&problems))?;
@@ -50,13 +53,18 @@ async fn show(args: &Args, folder: &Folder) -> Result<bool, Failure> {
     println!("hookonce {} in front of a consumer, on an embedded store.", env!("CARGO_PKG_VERSION"));
     println!("Deliveries go to http://{}, the consumer is http://{}.\n", app.listen, consumer.address);
 
-    let accounts = provider::deliver_all(app.listen, SECRET, &plans()).await?;
-    let is_right = report(&accounts, &consumer.ledger());
-    if args.keep {
-        keep(&app, &consumer).await?;
+    let plans = plans();
+    let shown = tokio::select! {
+        accounts = provider::deliver_all(app.listen, SECRET, &plans) => accounts.map(|all| report(&all, &consumer.ledger())),
+        () = signals.next() => Err("interrupted".into()),
+    };
+    if args.keep && shown.is_ok() {
+        introduce(&app, &consumer);
+        signals.next().await;
     }
+    // However it went: the store must have let go of its folder before that is removed.
     app.stop().await;
-    Ok(is_right)
+    shown
 }
 
 fn configuration(consumer: std::net::SocketAddr, folder: &Folder) -> String {
@@ -117,18 +125,12 @@ fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>) -> bool {
     is_right
 }
 
-async fn keep(app: &App, consumer: &Consumer) -> Result<(), Failure> {
+fn introduce(app: &App, consumer: &Consumer) {
     println!("\nStill running. Ctrl-C ends it.");
     println!("  deliveries  http://{}/stripe, /github, /standard-webhooks", app.listen);
     println!("  metrics     http://{}/metrics", app.admin);
     println!("  events      http://{}/api/events?provider=stripe", app.admin);
     println!("  consumer    http://{}", consumer.address);
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result?,
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
 
 fn join(problems: &[crate::config::Problem]) -> String {

@@ -65,7 +65,10 @@ pub fn main() -> ExitCode {
 /// A small runtime for a command that is not serving.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, std::io::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(future))
+    let result = runtime.block_on(future);
+    // A thread of its own may still wait for something; whoever told the program to end at once does not.
+    runtime.shutdown_background();
+    Ok(result)
 }
 
 fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {

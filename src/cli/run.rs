@@ -8,7 +8,7 @@ use super::{FAILED, UNUSABLE, block_on, fail};
 use crate::app::App;
 use crate::config::problem::Report;
 use crate::config::{Config, Environment, Flags, Loaded, StoreUrl};
-use crate::telemetry::log;
+use crate::telemetry::{log, outlet};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -25,7 +25,9 @@ pub fn run(args: &Args, environment: &Environment) -> ExitCode {
         }
     };
     log::start(&loaded.config.log);
-    block_on(serve(loaded)).unwrap_or_else(|error| fail(FAILED, error))
+    let code = block_on(serve(loaded)).unwrap_or_else(|error| fail(FAILED, error));
+    outlet::flush();
+    code
 }
 
 async fn serve(loaded: Loaded) -> ExitCode {
@@ -57,17 +59,18 @@ async fn serve(loaded: Loaded) -> ExitCode {
     }
 }
 
-struct Signals {
+/// The signals that ask the program to end. Whoever listens for them is no longer ended by them.
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    fn new() -> std::io::Result<Self> {
+    pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}

@@ -2,19 +2,21 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::GracefulConnection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Pipeline;
 use crate::config::Limits;
@@ -27,16 +29,21 @@ const HEADERS_ON_STACK: usize = 100;
 /// An HTTP/2 peer that does not answer a ping for this long is gone.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_WAIT: Duration = Duration::from_secs(10);
+/// A request that is on its way when the door closes is still heard: a long way takes this long.
+const LAST_WORD: Duration = Duration::from_millis(250);
 /// When the process is out of files, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Binds `count` sockets to one address; the kernel spreads connections over them.
 pub fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<StdListener>> {
-    // With SO_REUSEPORT a second process would silently share the port. Without it, the first bind tells.
-    let probe = socket(address, false)?;
-    let address = probe.local_addr()?;
-    drop(probe);
-    (0..count).map(|_| socket(address, true)).collect()
+    if address.port() != 0 {
+        // With SO_REUSEPORT a second process would silently share the port. Without it, the bind tells.
+        drop(socket(address, false)?);
+    }
+    let first = socket(address, true)?;
+    let address = first.local_addr()?;
+    let others = (1..count).map(|_| socket(address, true));
+    std::iter::once(Ok(first)).chain(others).collect()
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
@@ -80,24 +87,60 @@ impl Drop for Admitted {
 /// Accepts connections until told to stop, then finishes those that are open.
 pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: Connections, stop: CancellationToken) {
     let server = server(&pipeline.config.limits);
-    let graceful = GracefulShutdown::new();
-    let accept = async |listener: &TcpListener| match listener.accept().await {
-        Ok((stream, peer)) => start(&server, &graceful, stream, peer, &pipeline, &connections),
-        Err(error) => {
-            tracing::warn!(%error, "a connection could not be accepted");
-            sleep(ACCEPT_PAUSE).await;
+    let open = TaskTracker::new();
+    // A token of this runtime's own: its waiters meet on no other core's lock.
+    let stop = stop.child_token();
+    let admit = |stream, peer| match connections.admit() {
+        Some(admitted) => {
+            let heard = Arc::default();
+            let connection = connection(&server, stream, peer, &pipeline, &heard);
+            let patience = Patience { first: pipeline.config.limits.header_timeout, heard, stop: stop.clone() };
+            open.spawn(async move {
+                if let Err(error) = drive(connection, patience).await {
+                    tracing::debug!(%peer, error, "a connection ended with an error");
+                }
+                drop(admitted);
+            });
         }
+        None => refuse(&stream, &pipeline.telemetry),
     };
     loop {
         tokio::select! {
-            // First, so that what waits in the backlog when the socket is closed has been taken.
-            biased;
-            () = accept(&listener) => {}
             () = stop.cancelled() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => admit(stream, peer),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
         }
     }
-    drop(listener);
-    graceful.shutdown().await;
+    for (stream, peer) in backlog(listener) {
+        admit(stream, peer);
+    }
+    open.close();
+    open.wait().await;
+}
+
+/// Closes the socket, and gives the connections that the kernel had taken for us by then: their senders believe in them.
+fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let mut taken = Vec::new();
+    let Ok(listener) = listener.into_std() else { return taken };
+    // No more than fitted in: whoever keeps connecting must not keep the door open.
+    for _ in 0..BACKLOG {
+        match listener.accept().and_then(|(stream, peer)| Ok((of_runtime(stream)?, peer))) {
+            Ok(accepted) => taken.push(accepted),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => tracing::warn!(%error, "a connection could not be accepted"),
+        }
+    }
+    taken
+}
+
+fn of_runtime(stream: StdStream) -> io::Result<TcpStream> {
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
 }
 
 fn server(limits: &Limits) -> auto::Builder<TokioExecutor> {
@@ -118,45 +161,63 @@ fn server(limits: &Limits) -> auto::Builder<TokioExecutor> {
     server
 }
 
-fn start(
+fn connection(
     server: &auto::Builder<TokioExecutor>,
-    graceful: &GracefulShutdown,
     stream: TcpStream,
     peer: SocketAddr,
     pipeline: &Arc<Pipeline>,
-    connections: &Connections,
-) {
-    let Some(admitted) = connections.admit() else {
-        refuse(&stream, &pipeline.telemetry);
-        return;
-    };
+    heard: &Arc<AtomicBool>,
+) -> impl GracefulConnection<Error = Failure> + use<> {
     // Small replies go out at once.
     let _ = stream.set_nodelay(true);
-    let (service_pipeline, spoken) = (Arc::clone(pipeline), CancellationToken::new());
-    let silence = silence(pipeline.config.limits.header_timeout, spoken.clone());
+    let (pipeline, heard) = (Arc::clone(pipeline), Arc::clone(heard));
     let service = service_fn(move |request| {
-        spoken.cancel();
-        let pipeline = Arc::clone(&service_pipeline);
+        heard.store(true, Ordering::Relaxed);
+        let pipeline = Arc::clone(&pipeline);
         async move { Ok::<_, Infallible>(pipeline.handle(request, peer).await) }
     });
-    let connection = graceful.watch(server.serve_connection(TokioIo::new(stream), service).into_owned());
-    tokio::spawn(async move {
-        tokio::select! {
-            ended = connection => if let Err(error) = ended {
-                tracing::debug!(%peer, error, "a connection ended with an error");
-            },
-            () = silence => tracing::debug!(%peer, "a connection never came to its first request"),
-        }
-        drop(admitted);
-    });
+    server.serve_connection(TokioIo::new(stream), service).into_owned()
 }
 
-/// Over when a connection has had its time for a first request and used it for none. The server's own timeout begins
-/// only when it has read enough to tell one version of HTTP from the other.
-async fn silence(time: Duration, spoken: CancellationToken) {
-    if timeout(time, spoken.cancelled()).await.is_ok() {
-        std::future::pending().await
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long a connection is waited for.
+struct Patience {
+    /// For its first request.
+    first: Duration,
+    /// Whether that has come.
+    heard: Arc<AtomicBool>,
+    stop: CancellationToken,
+}
+
+impl Patience {
+    /// Nothing came in time. hyper's own clock runs only once it has seen whether this is HTTP/1 or 2.
+    async fn is_silent(&self) {
+        sleep(self.first).await;
+        if self.heard.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
     }
+
+    /// The door is closed, and what was on its way has been heard.
+    async fn is_over(&self) {
+        self.stop.cancelled().await;
+        sleep(LAST_WORD).await;
+    }
+}
+
+/// Serves a connection to its end; after a stop, to the end of what was begun on it.
+async fn drive(connection: impl GracefulConnection<Error = Failure>, patience: Patience) -> Result<(), Failure> {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // The connection first: what has come by the end of either time is read.
+        biased;
+        ended = connection.as_mut() => return ended,
+        () = patience.is_silent() => return Err("no request in time".into()),
+        // Told to shut down, hyper closes a connection unread that it has not read from yet, or that is idle.
+        () = patience.is_over() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
 }
 
 /// There is no time for more than a word. A connection that cannot even take that is closed without one.

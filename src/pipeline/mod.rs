@@ -19,6 +19,7 @@ pub mod refusal;
 pub mod reply;
 pub mod route;
 pub mod settle;
+mod settling;
 pub mod upstream;
 pub mod verify;
 

@@ -23,7 +23,7 @@ pub enum AnyCells {
 pub enum StoreSource {
     Memory(MemoryCells),
     File(FileCells),
-    Redis(RedisServer),
+    Redis(Box<RedisServer>),
 }
 
 impl StoreSource {
@@ -31,11 +31,11 @@ impl StoreSource {
     pub fn open(config: &StoreConfig) -> Result<Self, StoreError> {
         Ok(match &config.url {
             StoreUrl::Memory => Self::Memory(MemoryCells::default()),
-            StoreUrl::File(path) => Self::File(FileCells::open(path)?),
+            StoreUrl::File(path) => Self::File(FileCells::open(path)?.with_budget(config.timeout)),
             StoreUrl::Redis(url) => {
                 let read = |path| std::fs::read(path).map_err(|error| StoreError::new(StoreErrorKind::Local, error));
                 let ca = config.ca_file.as_ref().map(read).transpose()?;
-                Self::Redis(RedisServer::new(url, ca, config.timeout)?)
+                Self::Redis(Box::new(RedisServer::new(url, ca, config.timeout)?))
             }
         })
     }
@@ -47,6 +47,14 @@ impl StoreSource {
             Self::File(cells) => AnyCells::File(cells.clone()),
             Self::Redis(server) => AnyCells::Redis(server.connect()?),
         }))
+    }
+
+    /// Ends the store in good order, as the last thing the process does with it.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        match self {
+            Self::File(cells) => cells.close().await,
+            Self::Memory(_) | Self::Redis(_) => Ok(()),
+        }
     }
 }
 

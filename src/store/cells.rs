@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+/// Longer than any cell lives, and short of the end of any clock.
+pub const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 pub trait Cells: Send + Sync {
     /// Writes `value` if the cell is empty. Gives back what the cell held otherwise; `None` where it holds `value` now.
     fn put_new(&self, key: &str, value: Bytes, life: Duration) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
@@ -126,6 +129,11 @@ impl StoreError {
     /// The server did not understand the command: it is older than the command.
     pub fn is_syntax(&self) -> bool {
         self.kind == StoreErrorKind::Refused && self.detail.contains("syntax error")
+    }
+
+    /// The server's memory is full.
+    pub fn is_full(&self) -> bool {
+        self.kind == StoreErrorKind::Refused && self.detail.contains("OOM")
     }
 }
 

@@ -161,7 +161,9 @@ impl Entry {
             }),
             _ => return None,
         };
-        fields.next().is_none().then_some(entry)
+        // Only a reply may follow the head.
+        let is_whole = head_end == value.len() || matches!(entry, Self::Done(_));
+        (is_whole && fields.next().is_none()).then_some(entry)
     }
 }
 
@@ -294,6 +296,8 @@ mod tests {
             let head = longer.iter().position(|byte| *byte == b'\n').unwrap_or(longer.len());
             longer.splice(head..head, *b"|extra");
             assert_eq!(Entry::decode(&longer.into()), None);
+            let followed = [&entry.encode()[..], b"\nextra"].concat();
+            assert_ne!(Entry::decode(&followed.into()), Some(entry));
         }
     }
 }

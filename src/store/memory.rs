@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::cells::{Cells, Change, Held, StoreError, Swapped};
+use super::cells::{Cells, Change, FOR_EVER, Held, StoreError, Swapped};
 
 /// Below this many cells nothing is swept: a look at each would cost more than it frees.
 const SWEEP_AT_LEAST: usize = 1024;
@@ -44,7 +44,7 @@ impl Shelf {
     }
 
     fn put(&mut self, key: &str, value: Bytes, life: Duration, now: Instant) {
-        self.cells.insert(key.to_owned(), Cell { value, dies: now + life });
+        self.cells.insert(key.to_owned(), Cell { value, dies: now + life.min(FOR_EVER) });
         if self.cells.len() >= self.sweep_at.max(SWEEP_AT_LEAST) {
             self.cells.retain(|_, cell| cell.dies > now);
             self.sweep_at = self.cells.len() * 2;

@@ -39,7 +39,7 @@ const TURNS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub lease: Duration,
-    /// Whole seconds.
+    /// Rounded up to whole seconds, which is what an entry holds.
     pub retention: Duration,
     pub body: BodyDigest,
     /// Whether another body under the same key is another event.
@@ -167,22 +167,15 @@ impl<C: Cells> Store<C> {
     pub async fn claim(&self, key: &EventKey, terms: &Terms) -> Result<ClaimOutcome, StoreError> {
         let since = Instant::now();
         let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
-        let first = Claimed {
-            token,
-            lease: terms.lease,
-            retention: terms.retention,
-            attempt: 1,
-            doubt: None,
-            body: terms.body,
-            at: entry::now(),
-        };
+        let retention = whole_seconds(terms.retention);
+        let first = Claimed { token, lease: terms.lease, retention, attempt: 1, doubt: None, body: terms.body, at: entry::now() };
         let claimed = |held: Claimed, stored: Bytes, earlier| ClaimOutcome::Claimed {
             claim: Claim { key: key.clone(), held, stored, since },
             earlier,
         };
         let stored = first.encode();
         let mut turns = 0..TURNS;
-        let mut seen = self.cells.put_new(key.as_str(), stored.clone(), terms.retention).await?;
+        let mut seen = self.cells.put_new(key.as_str(), stored.clone(), retention).await?;
         while let Some(value) = seen {
             let takeover = match judge(decode(&value)?, &first, terms) {
                 Verdict::Done(done) => return Ok(ClaimOutcome::Done(done)),
@@ -190,12 +183,12 @@ impl<C: Cells> Store<C> {
                 Verdict::Take(takeover) => takeover,
             };
             let next = takeover.next.encode();
-            let change = Change { from: value, to: next.clone(), life: terms.retention, at_age: takeover.at_age };
+            let change = Change { from: value, to: next.clone(), life: retention, at_age: takeover.at_age };
             seen = match self.cells.swap(key.as_str(), change).await? {
                 Swapped::Written => return Ok(claimed(takeover.next, next, takeover.earlier)),
                 Swapped::Young(lease_left) => return Ok(ClaimOutcome::InFlight { lease_left }),
                 Swapped::Differs(Some(other)) => Some(other),
-                Swapped::Differs(None) => self.cells.put_new(key.as_str(), stored.clone(), terms.retention).await?,
+                Swapped::Differs(None) => self.cells.put_new(key.as_str(), stored.clone(), retention).await?,
             };
             if turns.next().is_none() {
                 // Others keep changing the entry, so others are at work on it.
@@ -240,9 +233,13 @@ impl<C: Cells> Store<C> {
         self.cells.touch(claim.key.as_str(), claim.stored.clone(), claim.held.retention).await
     }
 
-    /// Gives a settled entry its retention anew, if it is still the one that was seen.
+    /// Gives a settled entry its retention anew, if it is still the one that was seen. A claim is left alone: its
+    /// age is its lease, and only its holder may renew that.
     pub async fn keep(&self, key: &EventKey, seen: &Entry, retention: Duration) -> Result<bool, StoreError> {
-        self.cells.touch(key.as_str(), seen.encode(), retention).await
+        match seen {
+            Entry::Claimed(_) => Ok(false),
+            Entry::Failed(_) | Entry::Done(_) => self.cells.touch(key.as_str(), seen.encode(), retention).await,
+        }
     }
 
     /// What the store knows of an event.
@@ -311,6 +308,10 @@ fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
 
 fn lease_over(claimed: &Claimed) -> AtAge {
     AtAge { life: claimed.retention, least: claimed.lease }
+}
+
+fn whole_seconds(retention: Duration) -> Duration {
+    Duration::from_secs(retention.as_secs().saturating_add(u64::from(retention.subsec_nanos() > 0)))
 }
 
 fn decode(value: &Bytes) -> Result<Entry, StoreError> {

@@ -3,6 +3,9 @@
 //! No call lasts longer than its budget, whatever the server or the network does: the client's own timeouts do not
 //! cover the wait for a reconnect, so every call has one around it. A try that fails in a way that may pass is made
 //! again with the same values until the budget is used; `Cells` promises that this is safe.
+//!
+//! A server whose memory is full refuses every plain write. Cells that are there can still be read, and overwritten by
+//! scripts that ask for it, so that duplicates are known and claims are settled; only new events find no room.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -12,12 +15,12 @@ use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError, Script, ScriptInvocation, ServerErrorKind,
+    Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, RedisError, Script, ScriptInvocation, ServerErrorKind,
     TlsCertificates, Value,
 };
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::cells::{Cells, Change, Held, StoreError, StoreErrorKind, Swapped};
+use super::cells::{Cells, Change, FOR_EVER, Held, StoreError, StoreErrorKind, Swapped};
 use crate::config::Secret;
 
 /// Between two tries of one call: long enough for a server to come back from a blip, short against any budget.
@@ -31,9 +34,21 @@ const DEAD_PEER: Duration = Duration::from_secs(5);
 const SCAN_BUDGETS: u32 = 10;
 const SCAN_STEP: usize = 500;
 
+/// A script, and the same for a server whose memory is full (known since 7.0).
+struct Lua {
+    plain: Script,
+    when_full: Script,
+}
+
+impl Lua {
+    fn new(code: &str) -> Self {
+        Self { plain: Script::new(code), when_full: Script::new(&format!("#!lua flags=allow-oom\n{code}")) }
+    }
+}
+
 /// KEYS: the cell. ARGV: from, to, life in ms, life that `from` was given in ms (or empty), least age in ms.
-static SWAP: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static SWAP: LazyLock<Lua> = LazyLock::new(|| {
+    Lua::new(
         r"local held = redis.call('GET', KEYS[1])
         if held == ARGV[2] then return {0} end
         if held ~= ARGV[1] then return {2, held} end
@@ -52,6 +67,13 @@ static TOUCH: LazyLock<Script> = LazyLock::new(|| {
         return redis.call('PEXPIRE', KEYS[1], ARGV[2])",
     )
 });
+/// KEYS: the cell. Its value and what is left of its life in ms, which two commands might find of two values.
+static READ: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"local held = redis.call('GET', KEYS[1])
+        return held and {held, redis.call('PTTL', KEYS[1])}",
+    )
+});
 /// `SET NX GET EX` for servers before 7.0, which refuse NX and GET together.
 static PUT_NEW: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
@@ -61,9 +83,9 @@ static PUT_NEW: LazyLock<Script> = LazyLock::new(|| {
         return false",
     )
 });
-/// `SET GET EX` for servers before 6.2.
-static PUT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+/// `SET GET EX` for servers before 6.2, and for those that are full.
+static PUT: LazyLock<Lua> = LazyLock::new(|| {
+    Lua::new(
         r"local held = redis.call('GET', KEYS[1])
         redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
         return held",
@@ -128,7 +150,6 @@ impl RedisServer {
 enum Call {
     Command(Cmd),
     Script(ScriptInvocation<'static>),
-    Pipeline(Pipeline),
 }
 
 impl Call {
@@ -136,15 +157,18 @@ impl Call {
         match self {
             Self::Command(command) => command.query_async(link).await,
             Self::Script(call) => call.invoke_async(link).await,
-            Self::Pipeline(commands) => commands.query_async(link).await,
         }
     }
 }
 
 impl RedisCells {
-    /// Makes one call within the budget, again and again while its failure may pass.
-    async fn ask<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
-        let deadline = Instant::now() + self.budget;
+    /// When a call that begins now must have ended.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.budget
+    }
+
+    /// Makes one call before the deadline, again and again while its failure may pass.
+    async fn ask<T: FromRedisValue>(&self, call: Call, deadline: Instant) -> Result<T, StoreError> {
         let mut link = self.link.clone();
         loop {
             let try_until = (Instant::now() + self.budget / 2).min(deadline);
@@ -166,37 +190,51 @@ impl RedisCells {
         &self,
         command: Cmd,
         script: impl FnOnce() -> ScriptInvocation<'static> + Send,
+        deadline: Instant,
     ) -> Result<Option<Bytes>, StoreError> {
         if !self.scripts_only.load(Ordering::Relaxed) {
-            match self.ask(Call::Command(command)).await {
+            match self.ask(Call::Command(command), deadline).await {
                 Err(error) if error.is_syntax() => self.scripts_only.store(true, Ordering::Relaxed),
                 other => return other,
             }
         }
-        self.ask(Call::Script(script())).await
+        self.ask(Call::Script(script()), deadline).await
+    }
+
+    /// Goes on where the server has refused a write because it is full. What it says then matters less.
+    async fn ask_when_full<T: FromRedisValue>(
+        &self,
+        refused: Result<T, StoreError>,
+        call: impl FnOnce() -> Call + Send,
+        deadline: Instant,
+    ) -> Result<T, StoreError> {
+        match refused {
+            Err(error) if error.is_full() => self.ask(call(), deadline).await.or(Err(error)),
+            other => other,
+        }
     }
 
     /// What the server says of itself: version, memory policy, evictions.
     pub async fn about(&self) -> Result<About, StoreError> {
-        let text: String = self.ask(Call::Command(redis::cmd("INFO"))).await?;
+        let text: String = self.ask(Call::Command(redis::cmd("INFO")), self.deadline()).await?;
         let about = About::parse(&text);
         self.scripts_only.fetch_or(about.is_before_7(), Ordering::Relaxed);
         Ok(about)
     }
 
-    async fn keys(&self, prefix: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+    async fn keys(&self, prefix: &str, limit: usize, deadline: Instant) -> Result<Vec<String>, StoreError> {
         let pattern = format!("{}*", escape_glob(prefix));
-        let deadline = Instant::now() + self.budget * SCAN_BUDGETS;
         let (mut found, mut cursor): (Vec<String>, u64) = (Vec::new(), 0);
         while Instant::now() < deadline {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCAN_STEP);
-            let (next, keys): (u64, Vec<String>) = self.ask(Call::Command(scan)).await?;
-            found.extend(keys);
+            let (next, keys): (u64, Vec<Vec<u8>>) = self.ask(Call::Command(scan), self.deadline().min(deadline)).await?;
+            // A key that is not text is somebody else's.
+            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
+            // A key may come twice while the server resizes its table.
+            found.sort_unstable();
+            found.dedup();
             if next == 0 || found.len() >= limit {
-                // A key may come twice while the server resizes its table.
-                found.sort_unstable();
-                found.dedup();
                 found.truncate(limit);
                 return Ok(found);
             }
@@ -204,30 +242,42 @@ impl RedisCells {
         }
         Err(StoreError::new(StoreErrorKind::Timeout, "the search did not come to an end in time"))
     }
+
+    async fn read_until(&self, key: &str, deadline: Instant) -> Result<Option<Held>, StoreError> {
+        let held: Option<(Bytes, i64)> = self.ask(Call::Script(READ.key(key)), deadline).await?;
+        // Negative where somebody has taken the key's end away.
+        let left = |millis: i64| u64::try_from(millis).map_or(FOR_EVER, Duration::from_millis);
+        Ok(held.map(|(value, millis)| Held { value, left: left(millis) }))
+    }
 }
 
 impl Cells for RedisCells {
     async fn put_new(&self, key: &str, value: Bytes, life: Duration) -> Result<Option<Bytes>, StoreError> {
+        let deadline = self.deadline();
         let mut command = redis::cmd("SET");
         command.arg(key).arg(&value[..]).arg("NX").arg("GET").arg("EX").arg(seconds(life));
-        let held = self.ask_or_script(command, || put_script(&PUT_NEW, key, &value, life)).await?;
+        let held = match self.ask_or_script(command, || put_script(&PUT_NEW, key, &value, life), deadline).await {
+            // A full server refuses the command also where the cell is taken.
+            Err(error) if error.is_full() => Some(self.read_until(key, deadline).await?.ok_or(error)?.value),
+            held => held?,
+        };
         Ok(held.filter(|held| *held != value))
     }
 
     async fn put(&self, key: &str, value: Bytes, life: Duration) -> Result<Option<Bytes>, StoreError> {
+        let deadline = self.deadline();
         let mut command = redis::cmd("SET");
         command.arg(key).arg(&value[..]).arg("GET").arg("EX").arg(seconds(life));
-        self.ask_or_script(command, || put_script(&PUT, key, &value, life)).await
+        let before = self.ask_or_script(command, || put_script(&PUT.plain, key, &value, life), deadline).await;
+        let when_full = || Call::Script(put_script(&PUT.when_full, key, &value, life));
+        self.ask_when_full(before, when_full, deadline).await
     }
 
     async fn swap(&self, key: &str, change: Change) -> Result<Swapped, StoreError> {
-        let mut script = SWAP.key(key);
-        script.arg(&change.from[..]).arg(&change.to[..]).arg(millis(change.life));
-        match change.at_age {
-            Some(age) => script.arg(millis(age.life)).arg(millis(age.least)),
-            None => script.arg("").arg(""),
-        };
-        let mut answer = self.ask::<Vec<Value>>(Call::Script(script)).await?.into_iter();
+        let deadline = self.deadline();
+        let answer: Result<Vec<Value>, _> = self.ask(Call::Script(swap_script(&SWAP.plain, key, &change)), deadline).await;
+        let when_full = || Call::Script(swap_script(&SWAP.when_full, key, &change));
+        let mut answer = self.ask_when_full(answer, when_full, deadline).await?.into_iter();
         let (code, rest) = (answer.next().unwrap_or(Value::Nil), answer.next().unwrap_or(Value::Nil));
         Ok(match read::<u8>(code)? {
             0 => Swapped::Written,
@@ -238,21 +288,19 @@ impl Cells for RedisCells {
 
     async fn touch(&self, key: &str, value: Bytes, life: Duration) -> Result<bool, StoreError> {
         let mut script = TOUCH.key(key);
-        script.arg(&value[..]).arg(millis(life));
-        self.ask(Call::Script(script)).await
+        script.arg(&value[..]).arg(millis(life).max(1));
+        self.ask(Call::Script(script), self.deadline()).await
     }
 
     async fn read(&self, key: &str) -> Result<Option<Held>, StoreError> {
-        let mut both = Pipeline::new();
-        both.cmd("GET").arg(key).cmd("PTTL").arg(key);
-        let (value, left): (Option<Bytes>, i64) = self.ask(Call::Pipeline(both)).await?;
-        Ok(value.map(|value| Held { value, left: Duration::from_millis(u64::try_from(left).unwrap_or(0)) }))
+        self.read_until(key, self.deadline()).await
     }
 
     async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Held)>, StoreError> {
+        let deadline = Instant::now() + self.budget * SCAN_BUDGETS;
         let mut found = Vec::new();
-        for key in self.keys(prefix, limit).await? {
-            match self.read(&key).await {
+        for key in self.keys(prefix, limit, deadline).await? {
+            match self.read_until(&key, self.deadline().min(deadline)).await {
                 Ok(Some(held)) => found.push((key, held)),
                 Ok(None) => {}
                 Err(error) if error.kind == StoreErrorKind::Foreign => {}
@@ -279,12 +327,23 @@ fn put_script(script: &'static Script, key: &str, value: &Bytes, life: Duration)
     call
 }
 
+fn swap_script(script: &'static Script, key: &str, change: &Change) -> ScriptInvocation<'static> {
+    let mut call = script.key(key);
+    call.arg(&change.from[..]).arg(&change.to[..]).arg(millis(change.life).max(1));
+    match change.at_age {
+        Some(age) => call.arg(millis(age.life)).arg(millis(age.least)),
+        None => call.arg("").arg(""),
+    };
+    call
+}
+
 fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
     redis::from_redis_value(value).map_err(|error| StoreError::new(StoreErrorKind::Refused, error))
 }
 
+/// Never nought, which the server refuses.
 fn seconds(life: Duration) -> u64 {
-    life.as_secs() + u64::from(life.subsec_nanos() > 0)
+    (life.as_secs() + u64::from(life.subsec_nanos() > 0)).max(1)
 }
 
 fn millis(life: Duration) -> u64 {
@@ -313,7 +372,8 @@ fn store_error(error: RedisError) -> StoreError {
         StoreErrorKind::Timeout
     } else if error.kind() == ErrorKind::Io {
         StoreErrorKind::Unreachable
-    } else if error.code() == Some("WRONGTYPE") {
+    } else if error.to_string().contains("WRONGTYPE") {
+        // Before 7.0 the code of an error in a script is that of the script.
         StoreErrorKind::Foreign
     } else {
         StoreErrorKind::Refused

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::field::Empty;
 use tracing_subscriber::EnvFilter;
 
+use super::outlet::Outlet;
 use super::{Closing, Facts};
 use crate::config::{LogConfig, LogFormat};
 use crate::telemetry::Outcome;
@@ -24,8 +25,9 @@ pub struct Line<'a> {
 /// Starts logging to standard error. A filter that cannot be read was refused with the configuration.
 pub fn start(config: &LogConfig) {
     let filter = EnvFilter::try_new(&config.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second start, in a test that runs two apps, keeps the first.
+    let Some(outlet) = Outlet::open() else { return eprintln!("hookonce: no thread for the log: it stays empty") };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(outlet);
+    // A second start keeps the first.
     let _ = match config.format {
         LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),

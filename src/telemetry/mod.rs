@@ -4,6 +4,7 @@
 pub mod log;
 pub mod metrics;
 pub mod outcome;
+pub mod outlet;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -3,13 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod admin;
+mod commands;
+mod crash;
 mod deadlines;
 mod faithful;
+mod file_store;
 mod handshake;
 mod hang_up;
+mod instances;
+mod log_lines;
 mod once;
 mod policies;
 mod pooling;
 mod refusals;
+mod silence;
+mod stop;
 mod store_down;
 mod support;

@@ -582,14 +582,14 @@ async fn a_forgotten_event_is_forwarded_again_and_marked() {
 async fn an_event_is_new_again_once_its_retention_is_over() {
     let consumer = Consumer::answering(200).await;
     let orders = format!(
-        "[providers.orders]\npreset = \"github\"\npath = \"/orders\"\nsecret = \"{SECRET}\"\nretention = \"1s\"\nlease = \"1s\""
+        "[providers.orders]\npreset = \"github\"\npath = \"/orders\"\nsecret = \"{SECRET}\"\nretention = \"2s\"\nlease = \"1s\""
     );
     let proxy = in_front_of(&consumer).table(&orders).start();
     let began = tokio::time::Instant::now();
     assert_eq!(proxy.send(&github("e1").at("/orders")).await.outcome(), "forwarded");
     let next = async || Some(proxy.send(&github("e1").at("/orders")).await).filter(|next| next.outcome() != "duplicate");
     assert_eq!(eventually("the event is forgotten", next).await.outcome(), "forwarded");
-    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert!(began.elapsed() >= Duration::from_secs(2));
     assert_eq!(marks(&consumer), marked(&["", ""]));
     assert!(proxy.stop().await);
 }

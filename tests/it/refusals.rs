@@ -207,14 +207,3 @@ async fn more_connections_than_may_be_open() {
     .await;
     assert!(proxy.stop().await);
 }
-
-#[tokio::test]
-async fn connections_that_say_nothing_or_not_enough() {
-    let consumer = Consumer::answering(200).await;
-    let proxy = in_front_of(&consumer).table("[limits]\nheader_timeout = \"200ms\"").start();
-    for said in ["", "P", "PRI * HTTP/2.0\r\n", "POST /github HTTP/1.1\r\nhost:"] {
-        let mut sender = Wire::with(proxy.listen, said.as_bytes()).await;
-        sender.closed().await;
-    }
-    assert_untouched(proxy, &consumer).await;
-}

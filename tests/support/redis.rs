@@ -15,14 +15,21 @@ pub struct RedisProcess {
     child: Child,
     port: u16,
     directory: TempDir,
+    settings: Vec<String>,
 }
 
 impl RedisProcess {
-    /// Tries ports until the server itself has been able to take one.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With settings of its command line. Tries ports until the server itself has been able to take one.
+    pub fn start_with(settings: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let (port, child) = PORTS.map(|_| next_port()).find_map(|port| Some((port, launch(port, &directory)?))).unwrap();
-        Self { child, port, directory }
+        let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
+        let launched = |port| Some((port, launch(port, &directory, &settings)?));
+        let (port, child) = PORTS.map(|_| next_port()).find_map(launched).unwrap();
+        Self { child, port, directory, settings }
     }
 
     pub fn url(&self) -> String {
@@ -31,6 +38,10 @@ impl RedisProcess {
 
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Stops or continues the process, as a debugger or an overloaded machine would.
@@ -46,7 +57,7 @@ impl RedisProcess {
 
     /// Starts it again, empty, where it was.
     pub fn restart(&mut self) {
-        self.child = launch(self.port, &self.directory).expect("the port is free again");
+        self.child = launch(self.port, &self.directory, &self.settings).expect("the port is free again");
     }
 }
 
@@ -58,6 +69,11 @@ impl Drop for RedisProcess {
     }
 }
 
+/// A port that nobody listens on, and that no outgoing connection will be given.
+pub fn quiet_port() -> u16 {
+    PORTS.map(|_| next_port()).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
 /// Spread by process, so that test runs side by side seldom try the same one.
 fn next_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -67,10 +83,11 @@ fn next_port() -> u16 {
 }
 
 /// `None` where the server ended before it listened: the port was taken.
-fn launch(port: u16, directory: &TempDir) -> Option<Child> {
+fn launch(port: u16, directory: &TempDir, settings: &[String]) -> Option<Child> {
     let mut child = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
         .arg(directory.path())
+        .args(settings)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

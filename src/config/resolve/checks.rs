@@ -33,12 +33,13 @@ fn retention_outlasts_tolerance(draft: &Draft<'_>) {
     }
 }
 
-/// A claim lives as long as the retention: a longer lease would be held on nothing.
+/// A claim lives as long as the retention, and must be found for a while after its lease: whoever takes over would not
+/// know otherwise that somebody was before.
 fn retention_outlasts_lease(draft: &Draft<'_>) {
-    let (retention, lease) = (draft.policy.times.retention, draft.policy.times.lease);
-    if retention < lease {
-        let what = shorter("retention", retention, "lease", lease);
-        let help = format!("write a retention of {} or more, or a shorter lease", lease.as_written());
+    let (retention, twice) = (draft.policy.times.retention, draft.policy.times.lease * 2);
+    if retention < twice {
+        let what = shorter("retention", retention, "twice the lease", twice);
+        let help = format!("write a retention of {} or more, or a shorter lease", twice.as_written());
         draft.section.error(draft.section.written_of(&["retention", "lease"]), what, help);
     }
 }

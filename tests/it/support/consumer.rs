@@ -19,7 +19,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use super::eventually;
@@ -94,7 +93,6 @@ pub struct Consumer {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Connections>,
-    accepting: AbortHandle,
 }
 
 #[derive(Default)]
@@ -121,8 +119,8 @@ impl Consumer {
 
     pub fn on(listener: TcpListener, decide: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Self {
         let (address, seen, connections) = (listener.local_addr().unwrap(), Arc::default(), Arc::default());
-        let accepting = accept(listener, Arc::clone(&seen), Arc::new(decide), Arc::clone(&connections));
-        Self { address, seen, connections, accepting: tokio::spawn(accepting).abort_handle() }
+        tokio::spawn(accept(listener, Arc::clone(&seen), Arc::new(decide), Arc::clone(&connections)));
+        Self { address, seen, connections }
     }
 
     pub fn url(&self) -> String {
@@ -167,11 +165,6 @@ impl Consumer {
     /// Connections that are open now.
     pub fn open_connections(&self) -> usize {
         self.connections() - self.connections.closed.load(Ordering::SeqCst)
-    }
-
-    /// Takes no more connections and closes those it has: the port is free.
-    pub fn go_away(&self) {
-        self.accepting.abort();
     }
 }
 
@@ -268,10 +261,12 @@ fn in_two(first: Bytes, second: impl Future<Output = Result<Bytes, Closed>> + Se
     InTwo { first: Some(first), second: Some(Box::pin(second)) }.boxed_unsync()
 }
 
+type Second = dyn Future<Output = Result<Bytes, Closed>> + Send;
+
 /// A body of unknown length, in two chunks.
 struct InTwo {
     first: Option<Bytes>,
-    second: Option<Pin<Box<dyn Future<Output = Result<Bytes, Closed>> + Send>>>,
+    second: Option<Pin<Box<Second>>>,
 }
 
 impl Body for InTwo {

@@ -1,94 +1,111 @@
-//! The program as its users run it: its own process, to be killed or told to stop.
+//! `hookonce run` as its users run it: a process of its own, to be killed or told to stop.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::ExitStatus;
 
+use serde_json::Value;
 use tempfile::NamedTempFile;
+use tokio::net::TcpStream;
 
+use super::eventually;
+use super::metrics::Metrics;
+use super::program::{Program, hookonce};
 use super::proxy::Setup;
-use super::{PATIENCE, eventually};
+use super::sender::{Answer, Delivery};
 
 pub struct Instance {
     pub listen: SocketAddr,
     pub admin: SocketAddr,
-    child: Child,
-    log: Arc<Mutex<String>>,
+    pub program: Program,
     _config: NamedTempFile,
 }
 
-/// The program under test.
-pub fn hookonce() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hookonce"));
-    command.env_remove("RUST_LOG");
-    command
-}
-
 impl Instance {
-    /// Starts `hookonce run` and waits until it says that it serves.
+    /// Starts it and waits until it says that it serves.
     pub async fn start(setup: &Setup) -> Self {
         let mut config = NamedTempFile::new().unwrap();
-        write!(config, "{}\n[log]\nformat = \"json\"\n", setup.text()).unwrap();
-        let mut child = hookonce().args(["run", "--config"]).arg(config.path()).stderr(Stdio::piped()).spawn().unwrap();
-        let log = collect(child.stderr.take().unwrap());
-        let serving = eventually("the program says that it serves", async || {
-            let text = log.lock().unwrap().clone();
-            text.lines()
-                .filter_map(|line| serde_json::from_str(line).ok())
-                .find(|line: &serde_json::Value| line["message"] == "serving")
-        });
-        let serving = serving.await;
-        let address = |key: &str| serving[key].as_str().unwrap().parse().unwrap();
-        Self { listen: address("listen"), admin: address("admin"), child, log, _config: config }
+        let text = setup.text();
+        let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
+        write!(config, "{text}\n{log}").unwrap();
+        let program = Program::start(hookonce().args(["run", "--config"]).arg(config.path()));
+        let (listen, admin) = serving(&program).await;
+        Self { listen, admin, program, _config: config }
+    }
+
+    pub async fn send(&self, delivery: &Delivery) -> Answer {
+        delivery.send(self.listen).await
+    }
+
+    pub async fn metrics(&self) -> Metrics {
+        Metrics::of(self.admin).await
     }
 
     /// Everything it has logged.
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.program.err()
     }
 
-    pub fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
+    /// The lines of its log that were written for this part of the program.
+    pub fn lines_of(&self, target: &str) -> Vec<Value> {
+        lines(&self.log()).into_iter().filter(|line| line["target"] == target).collect()
     }
 
-    /// SIGKILL: nothing can be said or done any more.
+    /// Waits until the store has an event in this state.
+    pub async fn in_state(&self, provider: &str, id: &str, state: &str) {
+        let request = Delivery::plain("GET", &format!("/api/events/{provider}/{id}"));
+        eventually(&format!("{provider} {id} is {state}"), async || {
+            let answer = request.send(self.admin).await;
+            (answer.status == 200 && answer.json()["state"] == state).then_some(())
+        })
+        .await;
+    }
+
+    /// Whether it calls itself ready.
+    pub async fn is_ready(&self) -> bool {
+        Delivery::plain("GET", "/readyz").send(self.admin).await.status == 200
+    }
+
+    /// Waits until it takes no more deliveries.
+    pub async fn closed(&self) {
+        eventually("a closed door", async || TcpStream::connect(self.listen).await.is_err().then_some(())).await;
+    }
+
     pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.program.kill();
     }
 
-    /// Waits for it to end by itself.
     pub async fn ended(&mut self) -> ExitStatus {
-        let until = tokio::time::Instant::now() + PATIENCE * 3;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(tokio::time::Instant::now() < until, "the program did not end: {}", self.log());
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+        self.program.ended().await
+    }
+
+    /// Tells it to stop and waits for its end.
+    pub async fn stop(&mut self) {
+        self.program.signal("TERM");
+        let status = self.ended().await;
+        assert_eq!(status.code(), Some(0), "{}", self.log());
     }
 }
 
-impl Drop for Instance {
-    fn drop(&mut self) {
-        // It may be dead already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Waits until the program says that it serves, and where: deliveries, admin side.
+pub async fn serving(program: &Program) -> (SocketAddr, SocketAddr) {
+    eventually("the program says that it serves", async || {
+        let log = program.err();
+        let line = log.lines().find(|line| line.contains("serving") && line.contains("listen"))?;
+        Some((field(line, "listen")?.parse().unwrap(), field(line, "admin")?.parse().unwrap()))
+    })
+    .await
 }
 
-fn collect(stderr: impl std::io::Read + Send + 'static) -> Arc<Mutex<String>> {
-    let log: Arc<Mutex<String>> = Arc::default();
-    let shared = Arc::clone(&log);
-    std::thread::spawn(move || {
-        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-            let mut log = shared.lock().unwrap();
-            log.push_str(&line);
-            log.push('\n');
-        }
-    });
-    log
+/// A field of a line, in either format.
+fn field(line: &str, key: &str) -> Option<String> {
+    if let Ok(line) = serde_json::from_str::<Value>(line) {
+        return line[key].as_str().map(str::to_owned);
+    }
+    line.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned)
+}
+
+/// A log in JSON, line by line.
+pub fn lines(log: &str) -> Vec<Value> {
+    log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

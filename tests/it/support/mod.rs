@@ -2,8 +2,11 @@
 
 pub mod consumer;
 pub mod instance;
+pub mod keys;
 pub mod metrics;
+pub mod program;
 pub mod proxy;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
 pub mod sender;

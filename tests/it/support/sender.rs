@@ -31,6 +31,9 @@ pub struct Delivery {
     pub body: Bytes,
 }
 
+/// Why nothing came back.
+pub type Unanswered = Box<dyn std::error::Error + Send + Sync>;
+
 /// What came back.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -129,10 +132,15 @@ impl Delivery {
 
     /// Over a connection of its own, HTTP/1.1.
     pub async fn send(&self, to: SocketAddr) -> Answer {
-        let stream = TcpStream::connect(to).await.unwrap();
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        self.try_send(to).await.unwrap()
+    }
+
+    /// The same, where there may be nobody, or somebody who leaves in the middle.
+    pub async fn try_send(&self, to: SocketAddr) -> Result<Answer, Unanswered> {
+        let stream = TcpStream::connect(to).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        answer(sender.send_request(self.request("test.local")).await.unwrap()).await
+        answer(sender.send_request(self.request("test.local")).await?).await
     }
 
     /// Over a connection of its own, HTTP/2 with prior knowledge.
@@ -140,7 +148,7 @@ impl Delivery {
         let stream = TcpStream::connect(to).await.unwrap();
         let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        answer(sender.send_request(self.h2_request()).await.unwrap()).await
+        answer(sender.send_request(self.h2_request()).await.unwrap()).await.unwrap()
     }
 
     /// The head over HTTP/2, and a body that never comes. Abort it to reset the stream.
@@ -218,8 +226,8 @@ impl Body for Never {
     }
 }
 
-async fn answer(response: http::Response<hyper::body::Incoming>) -> Answer {
+async fn answer(response: http::Response<hyper::body::Incoming>) -> Result<Answer, Unanswered> {
     let (parts, body) = response.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    let body = body.collect().await?.to_bytes();
+    Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
 }

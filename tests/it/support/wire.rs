@@ -43,6 +43,12 @@ impl Wire {
         }
     }
 
+    /// Everything that comes until the other side closes; a reset is an error.
+    pub async fn rest(mut self) -> std::io::Result<String> {
+        self.stream.read_to_end(&mut self.read).await?;
+        Ok(String::from_utf8_lossy(&self.read).into_owned())
+    }
+
     /// Waits until the other side has said this.
     pub async fn heard(&mut self, text: &str) {
         while !String::from_utf8_lossy(&self.read).contains(text) {

@@ -1,0 +1,209 @@
+//! After the call: the consumer's answer is read, the claim settled, the sender told.
+//!
+//! The sender hears as soon as the outcome is known, and the store at the same time. Success is a fact: a store that
+//! fails to note it changes nothing about the reply, and is told again in the background.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::answer::Answer;
+use super::audience::Audience;
+use super::flight::Ending;
+use super::hold::Hold;
+use super::once::{Call, Sent};
+use super::refusal::Refusal;
+use super::reply::{End, Reply, Shared};
+use super::settle::Settlement;
+use super::upstream::{ForwardError, NotSent, Unknown};
+use super::{Pipeline, now};
+use crate::config::{OnDuplicate, Settle};
+use crate::store::{self, Claim, Completed, Done, Mark, Released, StoredReply};
+use crate::telemetry::{Outcome, StoreOp};
+
+/// How long a failure waits for its release to be stored, so that an immediate retry finds it.
+const RELEASE_WAIT: Duration = Duration::from_millis(250);
+/// Between two tries to tell the store of a settlement.
+const RESETTLE: Duration = Duration::from_millis(100);
+const RESETTLE_MAX: Duration = Duration::from_secs(5);
+
+impl Pipeline {
+    /// Reads the consumer's answer, if there is one.
+    pub(super) async fn listen(&self, call: &Call<'_>, sent: Sent) -> Spoken {
+        match sent {
+            Ok((response, used)) => {
+                let kept_max = usize::try_from(self.config.limits.answer.0).unwrap_or(usize::MAX);
+                Spoken::Answer(Answer::read(response, used, kept_max, call.deadline).await)
+            }
+            Err(error) => Spoken::Silence(error),
+        }
+    }
+
+    /// The consumer accepted the event: the store and the sender are told at the same time.
+    pub(super) async fn complete(&self, hold: &Hold<'_>, call: &Call<'_>, sent: Sent, mut audience: Audience) {
+        audience.accepted();
+        let claim = hold.claim();
+        let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
+        // A reply that duplicates are to be given is part of the completion, which waits for its end.
+        let early = match call.provider.on_duplicate {
+            OnDuplicate::Replay => Ok(hold.during(self.listen(call, sent), &self.store, &self.telemetry).await),
+            OnDuplicate::Ok => Err(sent),
+        };
+        let reply = early.as_ref().ok().and_then(Spoken::to_store);
+        let confirmed = Notify::new();
+        let completing = async {
+            self.complete_until_stored(claim, store::done(claim, status.as_u16(), now(), reply)).await;
+            confirmed.notify_one();
+        };
+        let replying = async {
+            let spoken = match early {
+                Ok(spoken) => spoken,
+                Err(sent) => self.listen(call, sent).await,
+            };
+            if call.provider.settle == Settle::BeforeReply {
+                // A store that does not confirm in time changes nothing: the consumer has accepted.
+                let asked = Instant::now();
+                let _ = timeout(self.config.store.timeout, confirmed.notified()).await;
+                audience.facts.store += asked.elapsed();
+            }
+            audience.tell(spoken.conclude(call, Settlement::Complete))
+        };
+        // The lead is held until the store has confirmed: till then only this process knows that a copy is a duplicate.
+        let ((), _lead) = tokio::join!(completing, replying);
+    }
+
+    /// The attempt failed: the next delivery may try, as soon as this one's sender knows.
+    pub(super) async fn release(
+        &self,
+        hold: &Hold<'_>,
+        doubt: Option<Mark>,
+        call: &Call<'_>,
+        sent: Sent,
+        mut audience: Audience,
+    ) {
+        let asked = Instant::now();
+        let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
+        let mut releasing = pin!(self.fail_until_stored(hold, status, doubt));
+        let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, &mut releasing), self.listen(call, sent));
+        audience.facts.store += asked.elapsed();
+        match released {
+            // Another attempt has succeeded meanwhile: that is what the provider is told.
+            Ok(Some(done)) => audience.end(Ending::Done(Arc::new(done)), call.provider.on_duplicate),
+            Ok(None) => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }))),
+            Err(_) => {
+                drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt })));
+                releasing.await;
+            }
+        }
+    }
+
+    /// Tells the store that the event is done, until it has heard.
+    async fn complete_until_stored(&self, claim: &Claim, done: Done) {
+        let mut pause = RESETTLE;
+        let give_up = Instant::now() + claim.retention();
+        loop {
+            let event = claim.key.as_str();
+            match self.telemetry.store(StoreOp::Complete, self.store.complete(claim, done.clone())).await {
+                Ok(Completed::Own) => return,
+                Ok(Completed::Lost) => return tracing::warn!(event, "the store had lost the claim of an event that is now done"),
+                Ok(Completed::Overrun) => {
+                    return tracing::warn!(event, "done after its lease: another attempt, marked, may be under way");
+                }
+                Ok(Completed::Again) => return tracing::warn!(event, "the event was done before: it took effect twice"),
+                Err(error) if Instant::now() + pause > give_up => {
+                    return tracing::error!(event, %error, "a completion was never stored: a later copy will be forwarded, marked");
+                }
+                Err(error) => tracing::debug!(event, %error, "a completion is not stored yet"),
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(RESETTLE_MAX);
+        }
+    }
+
+    /// Tells the store that the attempt failed, until it has heard or the lease is over. A completion found there wins.
+    async fn fail_until_stored(&self, hold: &Hold<'_>, status: Option<u16>, doubt: Option<Mark>) -> Option<Done> {
+        let (claim, until) = (hold.claim(), hold.until());
+        loop {
+            match self.telemetry.store(StoreOp::Fail, self.store.fail(claim, status, doubt)).await {
+                Ok(Released::Done(done)) => return Some(done),
+                Ok(Released::Released | Released::LeaseLost) => return None,
+                Err(error) => tracing::debug!(event = claim.key.as_str(), %error, "a release is not stored yet"),
+            }
+            if Instant::now() + RESETTLE > until {
+                return None;
+            }
+            sleep(RESETTLE).await;
+        }
+    }
+}
+
+/// What came of it.
+#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
+pub(super) enum Spoken {
+    Answer(Answer),
+    Silence(ForwardError),
+}
+
+impl Spoken {
+    fn to_store(&self) -> Option<StoredReply> {
+        match self {
+            Self::Answer(answer) => answer.to_store(),
+            Self::Silence(_) => None,
+        }
+    }
+
+    /// What the sender is told, and what can be given to copies that wait.
+    pub(super) fn conclude(self, call: &Call<'_>, settlement: Settlement) -> (End, Option<Arc<Shared>>) {
+        let answer = match self {
+            Self::Answer(answer) => answer,
+            Self::Silence(error) => return (Err(refusal_for(error, settlement)), None),
+        };
+        let status = answer.parts.status.as_u16();
+        let (outcome, reason) = match settlement {
+            Settlement::Complete => (success_of(call.mark), format!("the consumer answered {status}")),
+            Settlement::Fail { .. } => {
+                (Outcome::Failed, format!("released: the consumer answered {status}, the next copy will be forwarded"))
+            }
+            Settlement::Hold => {
+                (Outcome::Ambiguous, format!("unknown: the consumer answered {status}, which is in neither list"))
+            }
+        };
+        let reason = match call.provider.special_statuses.get(&status) {
+            Some(meaning) => format!("{reason}; to this provider {status} means: {meaning}"),
+            None => reason,
+        };
+        let shared = answer.shared(settlement == Settlement::Complete);
+        (Ok(Reply::Relayed { parts: Box::new(answer.parts), body: answer.body, outcome, reason: reason.into() }), Some(shared))
+    }
+}
+
+/// A forward that went without a claim, or beside another, says so in its outcome.
+fn success_of(mark: Option<Mark>) -> Outcome {
+    match mark {
+        Some(Mark::NoId) => Outcome::NoId,
+        Some(Mark::Conflict) => Outcome::Conflict,
+        Some(Mark::StoreDown) => Outcome::StoreDown,
+        Some(Mark::Unknown | Mark::Observe | Mark::Forgotten) | None => Outcome::Forwarded,
+    }
+}
+
+fn refusal_for(error: ForwardError, settlement: Settlement) -> Refusal {
+    let why = error.to_string().into();
+    match error {
+        ForwardError::NotSent(NotSent::Connect(_)) => Refusal::Unreachable(why),
+        ForwardError::NotSent(NotSent::LeaseLost) => Refusal::LeaseLost,
+        ForwardError::NotSent(NotSent::Stopping) => Refusal::Stopping,
+        ForwardError::Unknown(Unknown::Timeout | Unknown::Broken(_)) => {
+            let claim = match settlement {
+                Settlement::Hold => "after the lease the next copy will be forwarded, marked",
+                Settlement::Fail { .. } => "released as configured, the next copy will be forwarded, marked",
+                Settlement::Complete => "recorded as done, as configured",
+            };
+            Refusal::Ambiguous { why, claim }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Brings the engine's journal to the disk, for those who wait for it, many at a time.
+//!
+//! The engine could do it itself, but it lets nobody write meanwhile; so the journal's file is flushed from here. That
+//! is right because of how the engine writes it, in the version that `Cargo.toml` pins:
+//!
+//! - The journal is `N.jnl` in the store's directory, and the highest `N` is the one being written.
+//! - A committed batch has been handed to the kernel whole.
+//! - Before the engine goes on to `N + 1` it flushes `N`, and it writes to `N + 1` only once the directory is flushed.
+//!
+//! So whoever was committed before a look at the directory is in the newest file of that look, or on disk already.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use super::health::Health;
+use super::writer::Answer;
+
+/// From one flush to the next, at least: under load the completions of this long share a flush.
+const INTERVAL: Duration = Duration::from_millis(2);
+/// Looks at the directory until its newest file can be opened: it may be done with and gone in between.
+const LOOKS: usize = 3;
+
+pub(super) struct Syncer {
+    waiters: Sender<Vec<Answer>>,
+    thread: JoinHandle<()>,
+}
+
+impl Syncer {
+    pub(super) fn spawn(directory: &Path, health: Health) -> io::Result<Self> {
+        let (waiters, queue) = mpsc::channel();
+        let mut journal = Journal { directory: directory.to_owned(), newest: None };
+        let work = move || work(&queue, &mut journal, &health);
+        let thread = thread::Builder::new().name("store-syncer".into()).spawn(work)?;
+        Ok(Self { waiters, thread })
+    }
+
+    /// Answers, soon, those whose writes have been committed.
+    pub(super) fn sync(&self, waiters: Vec<Answer>) {
+        if !waiters.is_empty() {
+            // Were the thread gone, the answers would be dropped, and whoever waits would learn that.
+            let _ = self.waiters.send(waiters);
+        }
+    }
+
+    /// Flushes what is left, and ends.
+    pub(super) fn join(self) {
+        drop(self.waiters);
+        if self.thread.join().is_err() {
+            tracing::error!("the store's flushing thread has panicked");
+        }
+    }
+}
+
+fn work(queue: &Receiver<Vec<Answer>>, journal: &mut Journal, health: &Health) {
+    let mut due = Instant::now();
+    while let Ok(mut waiters) = queue.recv() {
+        while let Some(wait) = due.checked_duration_since(Instant::now())
+            && let Ok(more) = queue.recv_timeout(wait)
+        {
+            waiters.extend(more);
+        }
+        waiters.extend(queue.try_iter().flatten());
+        due = Instant::now() + INTERVAL;
+        let synced = journal.sync();
+        for answer in waiters {
+            // After a failure the kernel may call the next flush a success, though it has dropped what failed.
+            answer(match &synced {
+                Ok(()) => health.check(),
+                Err(error) => Err(health.fail("a flush", error)),
+            });
+        }
+    }
+}
+
+struct Journal {
+    directory: PathBuf,
+    /// Kept open while it is the newest.
+    newest: Option<(u64, File)>,
+}
+
+impl Journal {
+    fn sync(&mut self) -> io::Result<()> {
+        self.newest()?.sync_data()
+    }
+
+    fn newest(&mut self) -> io::Result<&File> {
+        let mut looks = 1..LOOKS;
+        let newest = loop {
+            let number = newest_number(&self.directory)?;
+            match self.newest.take() {
+                Some(known) if known.0 == number => break known,
+                _ => {}
+            }
+            match File::open(self.directory.join(format!("{number}.jnl"))) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && looks.next().is_some() => {}
+                opened => break (number, opened?),
+            }
+        };
+        Ok(&self.newest.insert(newest).1)
+    }
+}
+
+pub(super) fn newest_number(directory: &Path) -> io::Result<u64> {
+    let mut newest = None;
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".jnl")?.parse().ok());
+        newest = newest.max(number);
+    }
+    newest.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the store's directory holds no journal"))
+}

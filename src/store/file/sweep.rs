@@ -1,0 +1,80 @@
+//! Takes ended cells off the disk, a few at a time, between commits of the thread that owns the engine.
+
+use std::ops::Bound;
+use std::time::{Duration, Instant};
+
+use fjall::UserKey;
+
+use super::health::Health;
+use super::tables::{Tables, end_key, said, unreadable};
+use super::wall_clock;
+use crate::store::cells::StoreError;
+
+/// Index entries looked at in one step: about a millisecond, which is what a claim may have to wait.
+const STEP: usize = 100;
+/// Between steps while there is more to do: the rest of the time is the callers'.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Between looks while there is nothing to do.
+const IDLE: Duration = Duration::from_secs(1);
+
+pub(super) struct Sweeper {
+    due: Instant,
+    /// The last index entry that was dealt with. Without it every step would walk over the tombstones of all before.
+    cursor: Option<UserKey>,
+    /// The wall clock at the last step.
+    looked_at: u64,
+}
+
+impl Sweeper {
+    pub(super) fn new() -> Self {
+        Self { due: Instant::now(), cursor: None, looked_at: 0 }
+    }
+
+    /// How long until the next step.
+    pub(super) fn wait(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now())
+    }
+
+    pub(super) fn step_if_due(&mut self, tables: &Tables, health: &Health) {
+        if self.wait().is_zero() {
+            let swept = self.step(tables, health).unwrap_or_else(|error| {
+                // It is met again where it matters, by the caller who asks for that cell.
+                tracing::warn!(%error, "ended events could not be swept");
+                0
+            });
+            self.due = Instant::now() + if swept == STEP { PAUSE } else { IDLE };
+        }
+    }
+
+    /// Deals with the next index entries that are due. Tells how many there were.
+    fn step(&mut self, tables: &Tables, health: &Health) -> Result<usize, StoreError> {
+        health.check()?;
+        let now = wall_clock();
+        if now < self.looked_at {
+            // The clock was set back: entries may have been made since that lie before the cursor.
+            self.cursor = None;
+        }
+        self.looked_at = now;
+        let due = self.due_entries(tables, now)?;
+        let mut batch = tables.batch();
+        for entry in &due {
+            let key = entry.get(size_of::<u64>()..).unwrap_or_default();
+            match tables.cell(key)? {
+                Some(cell) if cell.end > now => batch.insert(&tables.ends, end_key(cell.end, key), &[][..]),
+                Some(_) => batch.remove(&tables.cells, key),
+                None => {}
+            }
+            batch.remove(&tables.ends, entry.clone());
+        }
+        batch.commit().map_err(|error| health.fail("a write", &said(&error)))?;
+        self.cursor = due.last().cloned().or(self.cursor.take());
+        Ok(due.len())
+    }
+
+    fn due_entries(&self, tables: &Tables, now: u64) -> Result<Vec<UserKey>, StoreError> {
+        let from = self.cursor.clone().map_or(Bound::Unbounded, Bound::Excluded);
+        let until = Bound::Excluded(UserKey::from(now.saturating_add(1).to_be_bytes()));
+        let entries = tables.ends.range((from, until)).take(STEP);
+        entries.map(|entry| entry.key().map_err(|error| unreadable(said(&error)))).collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! What the engine keeps for us, and how it is written there.
+
+use std::path::Path;
+use std::time::Duration;
+use std::{fmt, io};
+
+use bytes::Bytes;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as WriteBatch, PersistMode};
+
+use super::local;
+use crate::store::cells::{Held, StoreError, StoreErrorKind};
+
+// The engine's memory, beside what is being written: events are looked up once, mostly in vain, so a cache of blocks
+// gains little.
+const CACHE_BYTES: u64 = 32 << 20;
+const MEMTABLE_BYTES: u64 = 16 << 20;
+/// What is read again at the next start.
+const JOURNALS_BYTES: u64 = 128 << 20;
+/// One flushes while the other compacts.
+const ENGINE_THREADS: usize = 2;
+
+/// The two tables: cells by key, and when to look whether they have ended.
+pub(super) struct Tables {
+    database: Database,
+    pub(super) cells: Keyspace,
+    /// `end || key`, without a value. Every cell has an entry here at its end or before.
+    pub(super) ends: Keyspace,
+}
+
+impl Tables {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_engine(path).map_err(|error| cannot_open(path, &error))
+    }
+
+    fn open_engine(path: &Path) -> fjall::Result<Self> {
+        let database = Database::builder(path)
+            .cache_size(CACHE_BYTES)
+            .worker_threads(ENGINE_THREADS)
+            .max_journaling_size(JOURNALS_BYTES)
+            .open()?;
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let (cells, ends) = (database.keyspace("cells", options)?, database.keyspace("ends", options)?);
+        Ok(Self { database, cells, ends })
+    }
+
+    /// A batch that is in the kernel's hands once it is committed.
+    pub(super) fn batch(&self) -> WriteBatch {
+        self.database.batch().durability(Some(PersistMode::Buffer))
+    }
+
+    pub(super) fn cell(&self, key: &[u8]) -> Result<Option<Cell>, StoreError> {
+        self.cells.get(key).map_err(|error| unreadable(said(&error)))?.map(|stored| Cell::decode(&stored)).transpose()
+    }
+}
+
+#[derive(Clone)]
+pub(super) struct Cell {
+    /// Milliseconds since 1970.
+    pub(super) end: u64,
+    pub(super) value: Bytes,
+}
+
+impl Cell {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        [&self.end.to_be_bytes()[..], &self.value[..]].concat()
+    }
+
+    pub(super) fn decode(stored: &[u8]) -> Result<Self, StoreError> {
+        let (end, value) = stored.split_first_chunk().ok_or_else(|| unreadable("a stored cell is cut short"))?;
+        Ok(Self { end: u64::from_be_bytes(*end), value: Bytes::copy_from_slice(value) })
+    }
+
+    /// What a caller may know of it: nothing once it has ended.
+    pub(super) fn held(self, now: u64) -> Option<Held> {
+        let left = Duration::from_millis(self.end.saturating_sub(now));
+        (!left.is_zero()).then_some(Held { value: self.value, left })
+    }
+}
+
+/// The key of the index entry for a cell that ends at `end`.
+pub(super) fn end_key(end: u64, key: &[u8]) -> Vec<u8> {
+    [&end.to_be_bytes()[..], key].concat()
+}
+
+pub(super) fn unreadable(error: impl fmt::Display) -> StoreError {
+    StoreError::new(StoreErrorKind::Local, format!("a cell cannot be read: {error}"))
+}
+
+fn cannot_open(path: &Path, error: &fjall::Error) -> StoreError {
+    match error {
+        fjall::Error::Locked => {
+            local(path, &"is in use by another process; file: is for a single instance, several can share a redis:// store")
+        }
+        fjall::Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            local(path, &"holds a store whose making was interrupted, with nothing in it yet: remove the directory")
+        }
+        error => local(path, &said(error)),
+    }
+}
+
+/// The engine's errors in the kernel's words, where they are the kernel's.
+pub(super) fn said(error: &fjall::Error) -> String {
+    match error {
+        fjall::Error::Io(error) => error.to_string(),
+        fjall::Error::Poisoned => "an earlier write or flush in the background".into(),
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,8 @@
+//! What a store promises, held against every store there is, with real files, a real server and real time.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+mod contract;
+mod file;
+mod redis;
+mod support;
