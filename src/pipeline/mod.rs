@@ -92,7 +92,7 @@ impl Pipeline {
 
     async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
-        let body = Inbound::new(body);
+        let body = Inbound::new(&parts, body);
         let route = match self.routes.find(&parts)? {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
