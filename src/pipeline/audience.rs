@@ -8,6 +8,7 @@ use super::flight::{Ending, Lead};
 use super::once::Event;
 use super::refusal::Refusal;
 use super::reply::{self, End, Reply, Shared};
+use super::route::Slot;
 use crate::config::OnDuplicate;
 use crate::telemetry::{Facts, Outcome, ProviderWatch};
 
@@ -32,13 +33,15 @@ pub struct Audience {
     followers: Option<Lead>,
     watch: Arc<ProviderWatch>,
     id: Option<Arc<str>>,
+    /// The event's place among those that may be under way at once, given back when everybody has been told.
+    pub slot: Option<Slot>,
     pub facts: Facts,
 }
 
 impl Audience {
     pub fn new(event: &Event, followers: Option<Lead>, sender: oneshot::Sender<News>) -> Self {
         let (watch, id) = (Arc::clone(&event.route.watch), event.id.clone());
-        Self { sender, followers, watch, id, facts: Facts::default() }
+        Self { sender, followers, watch, id, slot: None, facts: Facts::default() }
     }
 
     /// Whether anybody still waits.

@@ -41,7 +41,7 @@ pub struct Event {
     pub id: Option<Arc<str>>,
     pub body: BodyDigest,
     pub standing: Standing,
-    /// Its place among those that may be under way at once; kept until the attempt is over, with or without its sender.
+    /// Its place among those that may be under way at once; kept until its outcome is told, whether or not its sender waits.
     pub slot: Option<Slot>,
 }
 
@@ -209,7 +209,8 @@ impl Pipeline {
     async fn attempt(&self, mut event: Event, permit: Permit, mut audience: Audience) {
         let Permit { claim, mark } = permit;
         let route = Arc::clone(&event.route);
-        let _held = (event.slot.take(), claim.as_ref().map(|_| route.watch.claim_held()));
+        audience.slot = event.slot.take();
+        let _held = claim.as_ref().map(|_| route.watch.claim_held());
         let hold = claim.as_ref().map(Hold::of);
         let (began, attempt) = (Instant::now(), claim.as_ref().map(Claim::attempt));
         let call = Call { provider: &route.provider, deadline: began + route.provider.upstream_timeout, attempt, mark };
