@@ -460,6 +460,22 @@ mod door {
         assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "forwarded");
         assert!(proxy.stop().await);
     }
+
+    #[tokio::test]
+    async fn an_event_that_only_the_store_has_not_confirmed_takes_no_room() {
+        let gate = Gate::closed();
+        let (consumer, redis) = (first_gated(&gate).await, RedisProcess::start());
+        let setup = in_front_of(&consumer).store(&redis.url()).store_keys("timeout = \"300ms\"");
+        let proxy = setup.github("max_concurrent = 1").start();
+        let first = proxy.sending(&github("e1"));
+        consumer.arrived("e1", 1).await;
+        redis.signal("STOP");
+        gate.open();
+        assert_eq!(first.await.unwrap().outcome(), "forwarded");
+        assert_eq!(proxy.send(&github("e2")).await.outcome(), "store_down");
+        redis.signal("CONT");
+        assert!(proxy.stop().await);
+    }
 }
 
 mod observe {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::consumer::Consumer;
+use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::eventually;
 use crate::support::proxy::{Proxy, Setup, in_front_of};
 use crate::support::sender::{Answer, Delivery, github, github_with, now, signed, stripe, stripe_with};
 use crate::support::wire::Wire;
@@ -135,10 +136,31 @@ async fn a_sender_that_says_everything_before_it_listens_hears_why_it_is_refused
     let unsigned = large.clone().without("x-hub-signature-256");
     for (delivery, status) in [(&large, 413), (&unsigned, 401), (&unsigned.clone().at("/x"), 404)] {
         for bytes in [delivery.bytes(), delivery.chunked(60_000)] {
-            assert_eq!(Wire::with(proxy.listen, &bytes).await.answer().await.status, status);
+            let mut sender = Wire::with(proxy.listen, &bytes).await;
+            assert_eq!(sender.answer().await.status, status);
+            // What comes next is the next request, and not the rest of this one.
+            sender.say(&github("e2").with_body("{}").bytes()).await;
+            assert_eq!(sender.answer().await.json()["code"], "no_match");
         }
     }
     assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn a_sender_that_asks_first_is_not_told_to_go_on() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    let asking = |delivery: Delivery| delivery.with("expect", "100-continue");
+    let mut refused = asking(github("e1").without("x-hub-signature-256")).begin_head(proxy.listen).await;
+    assert_eq!(refused.answer().await.status, 401);
+    // Its body will not come.
+    refused.closed().await;
+    assert_eq!(consumer.seen().len(), 0);
+    let mut taken = asking(github("e1")).begin_head(proxy.listen).await;
+    assert_eq!(taken.answer().await.status, 100);
+    taken.say(&github("e1").body).await;
+    assert_eq!(taken.answer().await.outcome(), "forwarded");
+    assert!(proxy.stop().await);
 }
 
 #[tokio::test]
@@ -167,22 +189,35 @@ async fn a_body_that_is_no_body() {
 
 #[tokio::test]
 async fn more_bodies_at_once_than_may_be_held() {
-    let consumer = Consumer::answering(200).await;
-    let setup = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"");
-    let proxy = setup.start();
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Answer(200)))).await;
+    let proxy = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"").start();
     let half = |event| github_with(event, vec![b'x'; 40_000]);
-    let mut first = half("e1").begin_head(proxy.listen).await;
-    first.say(&[b'x'; 39_999]).await;
-    // The first is being read once a second finds no room.
-    let refused = crate::support::eventually("no room", async || {
-        Some(proxy.send(&half("e2").with_body(vec![b'y'; 40_000])).await).filter(|answer| answer.status == 503)
-    });
-    assert_refused(&refused.await, 503, "limited", "limited");
+    let first = proxy.sending(&half("e1"));
+    consumer.arrived("e1", 1).await;
+    assert_refused(&proxy.send(&half("e2")).await, 503, "limited", "limited");
     assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "buffered")]), 1.0);
-    assert_eq!(consumer.seen().len(), 0);
-    first.say(b"x").await;
-    assert_eq!(first.answer().await.outcome(), "forwarded");
+    gate.open();
+    assert_eq!(first.await.unwrap().outcome(), "forwarded");
     assert_eq!(proxy.send(&half("e2")).await.outcome(), "forwarded");
+    assert_eq!(consumer.seen().len(), 2);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_body_that_is_only_announced_takes_no_room() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"").start();
+    let announced = [
+        github_with("e1", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
+        github_with("e2", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
+    ];
+    // Sent when the first two have been read for certain: each on a connection of its own, one after the other.
+    for event in ["e3", "e4", "e5", "e6"] {
+        assert_eq!(proxy.send(&github(event)).await.outcome(), "forwarded");
+    }
+    drop(announced);
     assert!(proxy.stop().await);
 }
 
@@ -200,7 +235,7 @@ async fn more_connections_than_may_be_open() {
     first.say(&github("e2").bytes()).await;
     assert_eq!(first.answer().await.outcome(), "forwarded");
     drop(first);
-    crate::support::eventually("room", async || {
+    eventually("room", async || {
         let mut third = Wire::with(proxy.listen, &github("e3").bytes()).await;
         (third.answer().await.status == 200).then_some(())
     })
