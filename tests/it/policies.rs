@@ -377,7 +377,6 @@ mod settle {
         consumer.arrived("e1", 1).await;
         redis.signal("STOP");
         gate.open();
-        // Another event's answer goes the same way and takes longer than the first's would.
         proxy.counted("hookonce_upstream_seconds_count", &[("provider", "stripe")], 1.0).await;
         assert!(proxy.metrics().await.outcome("stripe", "forwarded") == 0.0 && !first.is_finished());
         redis.signal("CONT");

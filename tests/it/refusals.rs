@@ -213,7 +213,6 @@ async fn a_body_that_is_only_announced_takes_no_room() {
         github_with("e1", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
         github_with("e2", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
     ];
-    // Sent when the first two have been read for certain: each on a connection of its own, one after the other.
     for event in ["e3", "e4", "e5", "e6"] {
         assert_eq!(proxy.send(&github(event)).await.outcome(), "forwarded");
     }
