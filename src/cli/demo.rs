@@ -7,6 +7,7 @@ mod consumer;
 mod provider;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,21 +51,29 @@ async fn show(args: &Args, folder: &Folder, signals: &mut Signals) -> Result<boo
     let text = configuration(consumer.address, folder);
     let loaded = Config::from_text(&text, &Environment::default()).map_err(|problems| join(&problems))?;
     let app = App::start(loaded.config)?;
-    println!("hookonce {} in front of a consumer, on an embedded store.", env!("CARGO_PKG_VERSION"));
-    println!("Deliveries go to http://{}, the consumer is http://{}.\n", app.listen, consumer.address);
-
-    let plans = plans();
+    let mut out = io::stdout();
     let shown = tokio::select! {
-        accounts = provider::deliver_all(app.listen, SECRET, &plans) => accounts.map(|all| report(&all, &consumer.ledger())),
+        shown = play(args, &app, &consumer, &mut out) => shown,
         () = signals.next() => Err("interrupted".into()),
     };
     if args.keep && shown.is_ok() {
-        introduce(&app, &consumer);
         signals.next().await;
     }
     // However it went: the store must have let go of its folder before that is removed.
     app.stop().await;
     shown
+}
+
+/// Delivers, and prints what came of it. Whoever reads that may stop reading at any time.
+async fn play(args: &Args, app: &App, consumer: &Consumer, out: &mut impl Write) -> Result<bool, Failure> {
+    writeln!(out, "hookonce {} in front of a consumer, on an embedded store.", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "Deliveries go to http://{}, the consumer is http://{}.\n", app.listen, consumer.address)?;
+    let accounts = provider::deliver_all(app.listen, SECRET, &plans()).await?;
+    let is_right = report(&accounts, &consumer.ledger(), out)?;
+    if args.keep {
+        introduce(app, consumer, out)?;
+    }
+    Ok(is_right)
 }
 
 fn configuration(consumer: std::net::SocketAddr, folder: &Folder) -> String {
@@ -100,14 +109,15 @@ fn plans() -> Vec<Plan> {
 }
 
 /// One line an event, readable at a glance.
-fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>) -> bool {
-    println!("{:<18} {:<25} {:>10} {:>9} {:>8}   what happened", "provider", "event", "deliveries", "forwards", "effects");
+fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>, out: &mut impl Write) -> io::Result<bool> {
+    writeln!(out, "{:<18} {:<25} {:>10} {:>9} {:>8}   what happened", "provider", "event", "deliveries", "forwards", "effects")?;
     let mut is_right = true;
     for account in accounts {
         let seen = ledger.get(&account.plan.event).copied().unwrap_or_default();
         let is_once = seen.effects == 1 && account.was_told_ok;
         is_right &= is_once;
-        println!(
+        writeln!(
+            out,
             "{:<18} {:<25} {:>10} {:>9} {:>8} {} {}",
             account.plan.provider,
             account.plan.event,
@@ -116,21 +126,22 @@ fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>) -> bool {
             seen.effects,
             if is_once { "+" } else { "!" },
             account.plan.what,
-        );
+        )?;
     }
     let deliveries: usize = accounts.iter().map(|account| account.answers.len()).sum();
     let effects: u32 = ledger.values().map(|seen| seen.effects).sum();
-    println!("\n{deliveries} deliveries of {} events: {effects} effects.", accounts.len());
-    println!("{}", if is_right { "Each event took effect once." } else { "This is not as it should be: please report it." });
-    is_right
+    writeln!(out, "\n{deliveries} deliveries of {} events: {effects} effects.", accounts.len())?;
+    let verdict = if is_right { "Each event took effect once." } else { "This is not as it should be: please report it." };
+    writeln!(out, "{verdict}")?;
+    Ok(is_right)
 }
 
-fn introduce(app: &App, consumer: &Consumer) {
-    println!("\nStill running. Ctrl-C ends it.");
-    println!("  deliveries  http://{}/stripe, /github, /standard-webhooks", app.listen);
-    println!("  metrics     http://{}/metrics", app.admin);
-    println!("  events      http://{}/api/events?provider=stripe", app.admin);
-    println!("  consumer    http://{}", consumer.address);
+fn introduce(app: &App, consumer: &Consumer, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "\nStill running. Ctrl-C ends it.")?;
+    writeln!(out, "  deliveries  http://{}/stripe, /github, /standard-webhooks", app.listen)?;
+    writeln!(out, "  metrics     http://{}/metrics", app.admin)?;
+    writeln!(out, "  events      http://{}/api/events?provider=stripe", app.admin)?;
+    writeln!(out, "  consumer    http://{}", consumer.address)
 }
 
 fn join(problems: &[crate::config::Problem]) -> String {

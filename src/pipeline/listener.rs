@@ -90,7 +90,7 @@ pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: 
     let open = TaskTracker::new();
     // A token of this runtime's own: its waiters meet on no other core's lock.
     let stop = stop.child_token();
-    let admit = |stream, peer| match connections.admit() {
+    let admit = |stream: TcpStream, peer| match connections.admit() {
         Some(admitted) => {
             let heard = Arc::default();
             let connection = connection(&server, stream, peer, &pipeline, &heard);

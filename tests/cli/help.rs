@@ -42,3 +42,15 @@ async fn what_is_no_command_is_a_usage_error() {
         assert!(end.err.contains("Usage: hookonce"), "{}", end.err);
     }
 }
+
+#[tokio::test]
+async fn nobody_reading_is_not_a_crash() {
+    for words in [&["demo"][..], &["check", "--config", "tests/fixtures/config/bad/unknown-keys.toml"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = with(words);
+        command.stdout(writer);
+        let end = ended(command).await;
+        assert!(end.code.is_some_and(|code| code < 100) && !end.err.contains("panicked"), "{words:?}: {end:?}");
+    }
+}

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::eventually;
 use crate::support::proxy::{Proxy, answers, in_front_of};
 use crate::support::redis::RedisProcess;
 use crate::support::sender::{Answer, github, github_with, stripe};
@@ -218,6 +219,8 @@ async fn another_instance_waits_for_the_first_and_gets_its_outcome() {
     consumer.arrived("good", 1).await;
     consumer.arrived("bad", 1).await;
     let copies = [other.sending_copies(&stripe("good"), 1).await, other.sending_copies(&stripe("bad"), 1).await];
+    let claims = async || other.metrics().await.value("hookonce_store_seconds_count", &[("op", "claim")]);
+    eventually("both copies have met a claim", async || (claims().await >= 2.0).then_some(())).await;
     gate.open();
     let [good, bad] = copies.map(answers);
     let (good, bad) = (good.await.remove(0), bad.await.remove(0));

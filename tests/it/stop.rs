@@ -86,6 +86,8 @@ async fn a_call_whose_sender_has_hung_up_is_finished_and_settled() {
     let sender = stripe("e1").begin(instance.listen).await;
     consumer.arrived("e1", 1).await;
     drop(sender);
+    eventually("a sender that is gone", async || (instance.metrics().await.outcome("stripe", "abandoned") > 0.0).then_some(()))
+        .await;
     instance.program.signal("TERM");
     instance.closed().await;
     assert!(instance.program.is_running());

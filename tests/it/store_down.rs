@@ -63,7 +63,7 @@ async fn copies_at_once_are_forwarded_once_though_the_store_is_down() {
     let held = gate.clone();
     let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Answer(200)))).await;
     let (_socket, url) = nowhere();
-    let proxy = in_front_of(&consumer).store(&url).store_keys("timeout = \"200ms\"").start();
+    let proxy = in_front_of(&consumer).store(&url).store_keys("timeout = \"200ms\"").top("workers = 1").start();
     let copies = proxy.sending_copies(&github("e1"), 5).await;
     consumer.arrived("e1", 1).await;
     gate.open();
