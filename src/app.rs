@@ -20,9 +20,10 @@ use tokio_util::task::TaskTracker;
 use crate::admin::{self, Admin};
 use crate::config::Config;
 use crate::pipeline::Pipeline;
+use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
 use crate::pipeline::intake::Buffered;
-use crate::pipeline::listener::{self, Connections};
+use crate::pipeline::listener;
 use crate::pipeline::route::Routes;
 use crate::pipeline::upstream::Upstreams;
 use crate::store::{StoreError, StoreSource};
@@ -100,7 +101,8 @@ struct Shared {
     flights: Arc<Flights>,
     telemetry: Arc<Telemetry>,
     buffered: Buffered,
-    connections: Connections,
+    connections: Bound,
+    attempts: Bound,
     source: Arc<StoreSource>,
     lifecycle: Lifecycle,
 }
@@ -116,7 +118,8 @@ impl App {
             routes: Arc::new(Routes::new(&config, &telemetry)),
             flights: Arc::new(Flights::new(config.limits.waiters_per_event)),
             buffered: Buffered::new(config.limits.buffered.0),
-            connections: Connections::new(config.limits.connections),
+            connections: Bound::new(config.limits.connections),
+            attempts: Bound::new(config.limits.attempts),
             source: Arc::new(StoreSource::open(&config.store)?),
             lifecycle: Lifecycle::default(),
             telemetry,
@@ -199,6 +202,7 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
         buffered: shared.buffered.clone(),
         store: shared.source.connect()?,
         upstreams,
+        attempts: shared.attempts.clone(),
         tasks: TaskTracker::new(),
         // A token of this runtime's own: its waiters meet on no other core's lock.
         stop: shared.lifecycle.stopping.child_token(),

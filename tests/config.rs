@@ -397,7 +397,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 82);
+    assert_eq!(seen, 83);
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn example_shows_the_defaults() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 36);
+    assert_eq!(seen, 37);
 }
 
 /// That it shows no other follows from its loading: an unknown key is an error.

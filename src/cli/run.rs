@@ -72,11 +72,13 @@ const ONE_SIGNAL: Duration = Duration::from_millis(50);
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
     pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        let [terminate, interrupt, hangup] = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        Ok(Self { terminate: terminate?, interrupt: interrupt?, hangup: hangup? })
     }
 
     /// What has come by now counts as one.
@@ -86,9 +88,13 @@ impl Signals {
     }
 
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                // Others reload on it. Ending without a word would be the worst answer.
+                _ = self.hangup.recv() => tracing::warn!("SIGHUP changes nothing: restart to read the configuration anew"),
+            }
         }
     }
 }

@@ -86,6 +86,8 @@ pub struct Limits {
     /// Bytes of all bodies held at once.
     pub buffered: Size,
     pub connections: usize,
+    /// Events under way at once: their senders may have gone, their calls go on.
+    pub attempts: usize,
     /// Header fields of a request, and their bytes with the request line.
     pub headers: usize,
     pub header_bytes: Size,

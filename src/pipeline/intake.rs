@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header;
 use http::request::Parts;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -35,8 +36,9 @@ impl Delivery {
     }
 }
 
-/// Room that is made for a body of several pieces before they have come.
-const FIRST_CAPACITY_MAX: usize = 64 * 1024;
+/// Memory that is taken on the word of a sender.
+const CAPACITY_MAX: usize = 1 << 20;
+
 /// How much of a refused body is still read, and for how long.
 const DISCARD_BYTES_MAX: usize = 32 << 20;
 const DISCARD_TIME: Duration = Duration::from_secs(2);
@@ -44,29 +46,33 @@ const DISCARD_TIME: Duration = Duration::from_secs(2);
 /// A request's body. Dropped before its end, the rest is read for a while and thrown away: a sender that says everything
 /// before it listens would otherwise see a reset instead of the answer.
 #[derive(Debug)]
-pub struct Inbound(Option<Incoming>);
+pub struct Inbound {
+    body: Option<Incoming>,
+    /// The sender listens first, and sends nothing that was refused.
+    is_asked_for: bool,
+}
 
 impl Inbound {
-    pub fn new(body: Incoming) -> Self {
-        Self(Some(body))
+    pub fn new(parts: &Parts, body: Incoming) -> Self {
+        Self { body: Some(body), is_asked_for: parts.headers.contains_key(header::EXPECT) }
     }
 
     pub fn is_at_end(&self) -> bool {
-        self.0.as_ref().is_none_or(Incoming::is_end_stream)
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     /// To be passed through as it comes.
     pub fn stream(mut self) -> Outgoing {
-        self.0.take().map_or_else(|| Outgoing::Whole(Full::default()), Outgoing::Stream)
+        self.body.take().map_or_else(|| Outgoing::Whole(Full::default()), Outgoing::Stream)
     }
 
     fn announced(&self) -> Option<u64> {
-        self.0.as_ref().and_then(|body| body.size_hint().exact())
+        self.body.as_ref().and_then(|body| body.size_hint().exact())
     }
 
     /// The next piece of data; trailers end a body as its end does.
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, Refusal> {
-        let Some(body) = &mut self.0 else { return Ok(None) };
+        let Some(body) = &mut self.body else { return Ok(None) };
         match body.frame().await {
             Some(Ok(frame)) => Ok(frame.into_data().ok()),
             Some(Err(_)) => Err(Refusal::BrokenBody),
@@ -77,8 +83,9 @@ impl Inbound {
 
 impl Drop for Inbound {
     fn drop(&mut self) {
+        let is_coming = !self.is_asked_for && !self.is_at_end();
         // Without a runtime the connection is gone too.
-        if let (Some(body), Ok(runtime)) = (self.0.take_if(|body| !body.is_end_stream()), Handle::try_current()) {
+        if let (Some(body), Ok(runtime)) = (self.body.take_if(|_| is_coming), Handle::try_current()) {
             runtime.spawn(timeout(DISCARD_TIME, discard(body)));
         }
     }
@@ -101,6 +108,7 @@ pub async fn read(parts: Parts, body: Inbound, peer: IpAddr, bounds: &Bounds<'_>
     if announced.unwrap_or(0) > bounds.body_bytes_max {
         return Err(Refusal::TooLarge);
     }
+    // What is only announced takes no room: a few heads would shut everybody else out.
     let mut share = bounds.buffered.share();
     let collected = timeout(bounds.time, collect(body, announced, bounds.body_bytes_max, &mut share)).await;
     let body = collected.map_err(|_| Refusal::TooSlow)??;
@@ -121,8 +129,7 @@ async fn collect(mut body: Inbound, announced: Option<u64>, max: u64, share: &mu
         share.grow_to(first.len() as u64)?;
         return Ok(first);
     }
-    // What is only announced is not kept room for: anybody can announce.
-    let capacity = usize::try_from(announced.unwrap_or(0)).unwrap_or(0).min(FIRST_CAPACITY_MAX).max(first.len());
+    let capacity = usize::try_from(announced.unwrap_or(0)).unwrap_or(0).clamp(first.len(), CAPACITY_MAX.max(first.len()));
     let mut whole = BytesMut::with_capacity(capacity);
     let mut chunk = Some(first);
     while let Some(bytes) = chunk {
@@ -161,14 +168,11 @@ struct Share {
 }
 
 impl Share {
-    fn grow(&mut self, by: u64) -> Result<(), Refusal> {
+    fn grow_to(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let by = bytes.saturating_sub(self.bytes);
         let before = self.of.held.fetch_add(by, Ordering::Relaxed);
         self.bytes += by;
         if before + by > self.of.max { Err(Refusal::Limited(Limit::Buffered)) } else { Ok(()) }
-    }
-
-    fn grow_to(&mut self, bytes: u64) -> Result<(), Refusal> {
-        self.grow(bytes.saturating_sub(self.bytes))
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Pipeline;
+use super::bound::Bound;
 use crate::config::Limits;
 use crate::telemetry::{Limit, Telemetry};
 
@@ -56,41 +57,13 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     Ok(socket.into())
 }
 
-/// The open connections of all runtimes.
-#[derive(Clone, Debug)]
-pub struct Connections {
-    open: Arc<AtomicUsize>,
-    max: usize,
-}
-
-impl Connections {
-    pub fn new(max: usize) -> Self {
-        Self { open: Arc::default(), max }
-    }
-
-    fn admit(&self) -> Option<Admitted> {
-        let admitted = Admitted(Arc::clone(&self.open));
-        (self.open.fetch_add(1, Ordering::Relaxed) < self.max).then_some(admitted)
-    }
-}
-
-/// One connection's place among the open ones.
-#[derive(Debug)]
-struct Admitted(Arc<AtomicUsize>);
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Accepts connections until told to stop, then finishes those that are open.
-pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: Connections, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: Bound, stop: CancellationToken) {
     let server = server(&pipeline.config.limits);
     let open = TaskTracker::new();
     // A token of this runtime's own: its waiters meet on no other core's lock.
     let stop = stop.child_token();
-    let admit = |stream: TcpStream, peer| match connections.admit() {
+    let admit = |stream: TcpStream, peer| match connections.take() {
         Some(admitted) => {
             let heard = Arc::default();
             let connection = connection(&server, stream, peer, &pipeline, &heard);

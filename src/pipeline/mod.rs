@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod audience;
 pub mod body;
+pub mod bound;
 pub mod flight;
 pub mod handshake;
 pub mod headers;
@@ -43,6 +44,7 @@ use crate::store::{Mark, Store};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
 use audience::{Ended, News, end_of, end_of_accepted};
 use body::{Outgoing, ReplyBody};
+use bound::Bound;
 use flight::{Ending, Flights, Follower, Joined, Lead};
 use handshake::Challenge;
 use headers::{Peer, Told};
@@ -72,6 +74,8 @@ pub struct Pipeline {
     pub buffered: Buffered,
     pub store: Store,
     pub upstreams: Arc<Upstreams>,
+    /// How many attempts may be under way, with or without their senders.
+    pub attempts: Bound,
     /// Attempts that go on without their sender; stopping waits for them.
     pub tasks: TaskTracker,
     /// Cancelled when what was never sent must be let go.
@@ -94,7 +98,7 @@ impl Pipeline {
 
     async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
-        let body = Inbound::new(body);
+        let body = Inbound::new(&parts, body);
         let found = self.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
         let route = match found {
             Found::Provider(route) => Arc::clone(route),
@@ -236,7 +240,12 @@ impl Pipeline {
     ) -> Result<Ended, Refusal> {
         let (tell, told) = oneshot::channel();
         let began = Instant::now();
-        self.tasks.spawn(Arc::clone(self).once(event, lead, tell));
+        let place = self.attempts.take().ok_or(Refusal::Limited(Limit::Attempts))?;
+        let attempt = Arc::clone(self).once(event, lead, tell);
+        self.tasks.spawn(async move {
+            attempt.await;
+            drop(place);
+        });
         match self.within(deadline, told, Refusal::Deadline).await {
             Ok(Ok(News { ended, facts })) => {
                 record.facts(facts);

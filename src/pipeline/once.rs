@@ -39,7 +39,7 @@ pub struct Event {
     pub id: Option<Arc<str>>,
     pub body: BodyDigest,
     pub standing: Standing,
-    /// Its place among those that may be under way at once; kept until the attempt is over, with or without its sender.
+    /// Its place among those that may be under way at once; kept until its outcome is told, whether or not its sender waits.
     pub slot: Option<Slot>,
 }
 

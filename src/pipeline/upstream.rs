@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_millis(1500);
 const IDLE_MAX: usize = 256;
 /// How long a connection taken from the pool may need to be ready.
 const READY_WAIT: Duration = Duration::from_millis(20);
-/// One attempt to connect, name and TLS included: a consumer is near.
+/// One attempt to connect, its name looked up and TLS included: a consumer is near.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, doubled each time.
 const BACKOFF: Duration = Duration::from_millis(50);
@@ -214,7 +214,8 @@ impl Upstreams {
         let give_up = (Instant::now() + patience.connect).min(patience.deadline);
         let mut pause = BACKOFF;
         loop {
-            let error = match timeout_at(patience.deadline.min(Instant::now() + CONNECT_TIMEOUT), self.connect(upstream)).await {
+            let until = (Instant::now() + CONNECT_TIMEOUT).min(patience.deadline);
+            let error = match timeout_at(until, self.connect(upstream)).await {
                 Ok(Ok(sender)) => return Ok(sender),
                 Ok(Err(error)) => error,
                 Err(_) => "no connection in time".into(),

@@ -72,6 +72,7 @@ words!(
         Buffered = "buffered",
         Connections = "connections",
         Concurrency = "concurrency",
+        Attempts = "attempts",
         Waiters = "waiters",
     }
 );

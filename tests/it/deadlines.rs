@@ -171,6 +171,20 @@ async fn an_event_whose_consumer_stays_away_is_released_at_once() {
 }
 
 #[tokio::test]
+async fn a_consumer_that_never_finishes_its_handshake_is_away() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let proxy = in_front_of(&Consumer::answering(200).await).upstream(&url).stripe("connect_retry = \"200ms\"").start();
+    let began = Instant::now();
+    let failed = proxy.send(&stripe("e1")).await;
+    assert_eq!((failed.status, failed.outcome()), (502, "failed"));
+    // One try takes two seconds at most.
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(proxy.event("stripe", "e1").await.unwrap()["state"], "failed");
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
 async fn a_consumer_that_closes_every_connection_at_once_is_not_called_in_a_rush() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

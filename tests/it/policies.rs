@@ -372,13 +372,14 @@ mod settle {
         let gate = Gate::closed();
         let (consumer, redis) = (first_gated(&gate).await, RedisProcess::start());
         let setup = in_front_of(&consumer).store(&redis.url()).store_keys("timeout = \"10s\"");
-        let proxy = setup.stripe("settle = \"before_reply\"").start();
+        let proxy = setup.top("workers = 1").stripe("settle = \"before_reply\"").start();
         let first = proxy.sending(&stripe("e1"));
         consumer.arrived("e1", 1).await;
         redis.signal("STOP");
         gate.open();
-        // Another event's answer goes the same way and takes longer than the first's would.
         proxy.counted("hookonce_upstream_seconds_count", &[("provider", "stripe")], 1.0).await;
+        // What needs no store overtakes it.
+        assert_eq!(proxy.send(&github("none").without("x-github-delivery")).await.outcome(), "no_id");
         assert!(proxy.metrics().await.outcome("stripe", "forwarded") == 0.0 && !first.is_finished());
         redis.signal("CONT");
         assert_eq!(first.await.unwrap().outcome(), "forwarded");
@@ -458,6 +459,22 @@ mod door {
         gate.open();
         proxy.counted("hookonce_claims_in_flight", &[("provider", "stripe")], 0.0).await;
         assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "forwarded");
+        assert!(proxy.stop().await);
+    }
+
+    #[tokio::test]
+    async fn an_event_that_only_the_store_has_not_confirmed_takes_no_room() {
+        let gate = Gate::closed();
+        let (consumer, redis) = (first_gated(&gate).await, RedisProcess::start());
+        let setup = in_front_of(&consumer).store(&redis.url()).store_keys("timeout = \"300ms\"");
+        let proxy = setup.github("max_concurrent = 1").start();
+        let first = proxy.sending(&github("e1"));
+        consumer.arrived("e1", 1).await;
+        redis.signal("STOP");
+        gate.open();
+        assert_eq!(first.await.unwrap().outcome(), "forwarded");
+        assert_eq!(proxy.send(&github("e2")).await.outcome(), "store_down");
+        redis.signal("CONT");
         assert!(proxy.stop().await);
     }
 }

@@ -44,8 +44,8 @@ async fn idle_connections_are_closed_before_a_consumer_would() {
     let since = Instant::now();
     eventually("the connection is closed", async || (consumer.open_connections() == 0).then_some(())).await;
     let idle = since.elapsed();
-    // 1.5 s, looked at every half second; and another second for a busy machine.
-    assert!((Duration::from_millis(1400)..Duration::from_secs(3)).contains(&idle), "{idle:?}");
+    // 1.5 s, looked at every half second; and two more for a busy machine.
+    assert!((Duration::from_millis(1400)..Duration::from_secs(4)).contains(&idle), "{idle:?}");
     assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "forwarded");
     assert!(proxy.stop().await);
 }

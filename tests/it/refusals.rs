@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::eventually;
 use crate::support::proxy::{Proxy, Setup, in_front_of};
 use crate::support::sender::{Answer, Delivery, github, github_with, now, signed, stripe, stripe_with};
 use crate::support::wire::Wire;
@@ -135,10 +136,31 @@ async fn a_sender_that_says_everything_before_it_listens_hears_why_it_is_refused
     let unsigned = large.clone().without("x-hub-signature-256");
     for (delivery, status) in [(&large, 413), (&unsigned, 401), (&unsigned.clone().at("/x"), 404)] {
         for bytes in [delivery.bytes(), delivery.chunked(60_000)] {
-            assert_eq!(Wire::with(proxy.listen, &bytes).await.answer().await.status, status);
+            let mut sender = Wire::with(proxy.listen, &bytes).await;
+            assert_eq!(sender.answer().await.status, status);
+            // What comes next is the next request, and not the rest of this one.
+            sender.say(&github("e2").with_body("{}").bytes()).await;
+            assert_eq!(sender.answer().await.json()["code"], "no_match");
         }
     }
     assert_untouched(proxy, &consumer).await;
+}
+
+#[tokio::test]
+async fn a_sender_that_asks_first_is_not_told_to_go_on() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).start();
+    let asking = |delivery: Delivery| delivery.with("expect", "100-continue");
+    let mut refused = asking(github("e1").without("x-hub-signature-256")).begin_head(proxy.listen).await;
+    assert_eq!(refused.answer().await.status, 401);
+    // Its body will not come.
+    refused.closed().await;
+    assert_eq!(consumer.seen().len(), 0);
+    let mut taken = asking(github("e1")).begin_head(proxy.listen).await;
+    assert_eq!(taken.answer().await.status, 100);
+    taken.say(&github("e1").body).await;
+    assert_eq!(taken.answer().await.outcome(), "forwarded");
+    assert!(proxy.stop().await);
 }
 
 #[tokio::test]
@@ -181,6 +203,22 @@ async fn more_bodies_at_once_than_may_be_held() {
     gate.open();
     assert_eq!(first.await.unwrap().outcome(), "forwarded");
     assert_eq!(proxy.send(&half("e2")).await.outcome(), "forwarded");
+    assert_eq!(consumer.seen().len(), 2);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_body_that_is_only_announced_takes_no_room() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"").start();
+    let announced = [
+        github_with("e1", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
+        github_with("e2", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
+    ];
+    for event in ["e3", "e4", "e5", "e6"] {
+        assert_eq!(proxy.send(&github(event)).await.outcome(), "forwarded");
+    }
+    drop(announced);
     assert!(proxy.stop().await);
 }
 
@@ -198,7 +236,7 @@ async fn more_connections_than_may_be_open() {
     first.say(&github("e2").bytes()).await;
     assert_eq!(first.answer().await.outcome(), "forwarded");
     drop(first);
-    crate::support::eventually("room", async || {
+    eventually("room", async || {
         let mut third = Wire::with(proxy.listen, &github("e3").bytes()).await;
         (third.answer().await.status == 200).then_some(())
     })
@@ -247,5 +285,25 @@ async fn two_hosts_are_none() {
     assert_eq!((answer.status, answer.json()["code"].as_str()), (400, Some("bad_request")));
     assert_eq!(consumer.seen().len(), 0);
     drop(wire);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn more_attempts_than_may_be_under_way() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Answer(200)))).await;
+    let proxy = in_front_of(&consumer).table("[limits]\nattempts = 2").start();
+    for event in ["e1", "e2"] {
+        let sender = stripe(event).begin(proxy.listen).await;
+        consumer.arrived(event, 1).await;
+        // The attempt goes on without its sender.
+        drop(sender);
+    }
+    assert_refused(&proxy.send(&stripe("e3")).await, 503, "limited", "limited");
+    assert_eq!(proxy.metrics().await.value("hookonce_limited_total", &[("limit", "attempts")]), 1.0);
+    gate.open();
+    let next = async || Some(proxy.send(&stripe("e3")).await).filter(|answer| answer.status == 200);
+    assert_eq!(eventually("room for another", next).await.outcome(), "forwarded");
     assert!(proxy.stop().await);
 }

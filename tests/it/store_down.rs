@@ -29,7 +29,7 @@ async fn closed_refuses_within_the_budget_and_open_forwards_marked() {
         assert_eq!((refused.status, refused.outcome()), (503, "store_down"));
         assert_eq!(refused.json()["code"], "store_down");
         assert!(refused.header("retry-after").is_some());
-        // The budget is one second.
+        // The budget is one second; two more are for a busy machine.
         assert!(began.elapsed() < Duration::from_secs(3));
         let passed = proxy.send(&github("e1")).await;
         assert_eq!((passed.status, passed.outcome()), (200, "store_down"));
@@ -63,7 +63,7 @@ async fn copies_at_once_are_forwarded_once_though_the_store_is_down() {
     let held = gate.clone();
     let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Answer(200)))).await;
     let (_socket, url) = nowhere();
-    let proxy = in_front_of(&consumer).store(&url).store_keys("timeout = \"200ms\"").start();
+    let proxy = in_front_of(&consumer).store(&url).store_keys("timeout = \"200ms\"").top("workers = 1").start();
     let copies = proxy.sending_copies(&github("e1"), 5).await;
     consumer.arrived("e1", 1).await;
     gate.open();
@@ -103,8 +103,8 @@ async fn whether_the_store_is_up_is_known_soon_without_traffic() {
     redis.kill();
     let began = Instant::now();
     proxy.counted("hookonce_store_up", &[], 0.0).await;
-    // About a second, and another for a busy machine.
-    assert!(began.elapsed() < Duration::from_secs(2));
+    // About a second, and two more for a busy machine.
+    assert!(began.elapsed() < Duration::from_secs(3));
     assert_eq!(proxy.admin(&readyz).await.status, 503);
     redis.restart();
     proxy.counted("hookonce_store_up", &[], 1.0).await;

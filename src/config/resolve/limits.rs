@@ -10,6 +10,8 @@ use super::section::Section;
 const BUFFERED: Size = Size(256 << 20);
 /// Far above what providers open, and a limit on what others can hold open.
 const CONNECTIONS: usize = 10_000;
+/// As many as there may be connections: an attempt outlives its sender.
+const ATTEMPTS: usize = 10_000;
 /// The default of most servers; providers send thirty.
 const HEADERS: usize = 100;
 /// Room for a long signature, cookies and trace context.
@@ -34,6 +36,7 @@ pub(super) fn resolve(section: &Section<'_>) -> Limits {
     Limits {
         buffered: section.at_least("buffered", BUFFERED, Size(64 << 10)),
         connections: section.within("connections", CONNECTIONS, 1..=1_000_000),
+        attempts: section.within("attempts", ATTEMPTS, 1..=1_000_000),
         headers: section.within("headers", HEADERS, 1..=10_000),
         header_bytes: section.within("header_bytes", HEADER_BYTES, HEADER_BYTES_LEAST..=HEADER_BYTES_MOST),
         header_timeout: section.at_least("header_timeout", HEADER_TIMEOUT, INSTANT),

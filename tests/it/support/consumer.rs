@@ -261,13 +261,13 @@ fn in_two(first: Bytes, second: impl Future<Output = Result<Bytes, Closed>> + Se
     InTwo { first: Some(first), second: Some(Box::pin(second)) }.boxed_unsync()
 }
 
+type Second = dyn Future<Output = Result<Bytes, Closed>> + Send;
+
 /// A body of unknown length, in two chunks.
 struct InTwo {
     first: Option<Bytes>,
-    second: Option<Later>,
+    second: Option<Pin<Box<Second>>>,
 }
-
-type Later = Pin<Box<dyn Future<Output = Result<Bytes, Closed>> + Send>>;
 
 impl Body for InTwo {
     type Data = Bytes;

@@ -1,0 +1,32 @@
+//! A bound on how many of something there are at once, in all runtimes together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Clone, Debug)]
+pub struct Bound {
+    taken: Arc<AtomicUsize>,
+    max: usize,
+}
+
+/// One place, given back when dropped.
+#[derive(Debug)]
+pub struct Place(Arc<AtomicUsize>);
+
+impl Bound {
+    pub fn new(max: usize) -> Self {
+        Self { taken: Arc::default(), max }
+    }
+
+    /// A place, unless all are taken.
+    pub fn take(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.taken));
+        (self.taken.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
