@@ -11,7 +11,7 @@ use hookonce::config::Secret;
 use hookonce::scheme::preset;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
@@ -151,15 +151,17 @@ impl Delivery {
         answer(sender.send_request(self.h2_request()).await.unwrap()).await.unwrap()
     }
 
-    /// The head over HTTP/2, and a body that never comes. Abort it to reset the stream.
-    pub fn begin_h2(&self, to: SocketAddr) -> JoinHandle<()> {
-        let request = self.h2_request().map(|_| Never);
-        tokio::spawn(async move {
-            let stream = TcpStream::connect(to).await.unwrap();
-            let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-            tokio::spawn(connection);
-            sender.send_request(request).await.unwrap();
-        })
+    /// The head over HTTP/2, and a body that never comes. A whole delivery behind it on the same connection is answered
+    /// first, so that the head has been read. Abort it to reset the stream.
+    pub async fn begin_h2(&self, to: SocketAddr, behind: &Self) -> JoinHandle<()> {
+        let stream = TcpStream::connect(to).await.unwrap();
+        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let beginning = sender.send_request(self.h2_request().map(|_| Either::Left(Never)));
+        let begun = tokio::spawn(async move { drop(beginning.await) });
+        let answered = sender.send_request(behind.h2_request().map(Either::Right)).await.unwrap();
+        assert!(answered.status().is_success());
+        begun
     }
 
     /// Writes the request and gives back the socket: drop it to hang up.
