@@ -20,3 +20,4 @@ mod silence;
 mod stop;
 mod store_down;
 mod support;
+mod tls;

@@ -1,0 +1,111 @@
+//! Encrypted on both sides of the proxy: a consumer behind HTTPS, a Redis behind TLS.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hookonce::config::{Secret, Upstream};
+use hookonce::pipeline::body::Outgoing;
+use hookonce::pipeline::upstream::{ForwardError, NotSent, Patience, Upstreams};
+use hookonce::store::cells::Cells;
+use hookonce::store::redis::RedisServer;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rcgen::CertifiedKey;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::redis::{RedisProcess, quiet_port};
+
+fn certificate() -> CertifiedKey<rcgen::KeyPair> {
+    rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()
+}
+
+/// A consumer behind TLS that says what it was sent.
+async fn https_consumer(identity: &CertifiedKey<rcgen::KeyPair>) -> SocketAddr {
+    let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(vec![identity.cert.der().clone()], key).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let echo = service_fn(async |request: Request<Incoming>| {
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                Ok::<_, Infallible>(Response::new(Full::new(body)))
+            });
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), echo).await;
+        }
+    });
+    address
+}
+
+fn trusting(certificate: &CertificateDer<'static>) -> Arc<Upstreams> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    Arc::new(Upstreams::trusting(roots).unwrap())
+}
+
+async fn send(upstreams: &Arc<Upstreams>, to: SocketAddr) -> Result<Bytes, ForwardError> {
+    let upstream = Upstream(format!("https://localhost:{}", to.port()).parse().unwrap());
+    let request = Request::post("/hook").body(Outgoing::Whole(Full::from("a delivery"))).unwrap();
+    let stop = CancellationToken::new();
+    let patience = Patience { connect: Duration::ZERO, deadline: Instant::now() + Duration::from_secs(10), stop: &stop };
+    let (response, used) = upstreams.send(&upstream, request, patience, || Ok(())).await?;
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    used.put_back();
+    Ok(body)
+}
+
+#[tokio::test]
+async fn a_consumer_behind_https_is_reached() {
+    let identity = certificate();
+    let consumer = https_consumer(&identity).await;
+    let upstreams = trusting(identity.cert.der());
+    for _ in 0..2 {
+        assert_eq!(send(&upstreams, consumer).await.unwrap(), "a delivery");
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_that_nobody_vouches_for_gets_nothing() {
+    let consumer = https_consumer(&certificate()).await;
+    for upstreams in [trusting(certificate().cert.der()), Arc::new(Upstreams::new().unwrap())] {
+        let error = send(&upstreams, consumer).await.unwrap_err();
+        assert!(matches!(error, ForwardError::NotSent(NotSent::Connect(_))), "{error:?}");
+        assert!(error.to_string().contains("certificate"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_redis_behind_tls_is_used_with_its_own_authority_only() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (identity, folder) = (certificate(), tempfile::tempdir().unwrap());
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    std::fs::write(&cert, identity.cert.pem()).unwrap();
+    std::fs::write(&key, identity.signing_key.serialize_pem()).unwrap();
+    let [cert, key] = [&cert, &key].map(|path| path.to_str().unwrap());
+    let port = quiet_port().to_string();
+    let options = ["--tls-port", &port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert];
+    let _redis = RedisProcess::start_with(&[&options[..], &["--tls-auth-clients", "no"]].concat());
+    let url = Secret::new(format!("rediss://localhost:{port}"));
+    let budget = Duration::from_secs(2);
+    let trusted = RedisServer::new(&url, Some(identity.cert.pem().into_bytes()), budget).unwrap().connect().unwrap();
+    assert_eq!(trusted.put_new("key", "value".into(), budget).await.unwrap(), None);
+    assert_eq!(trusted.read("key").await.unwrap().unwrap().value, "value");
+    let stranger = RedisServer::new(&url, Some(certificate().cert.pem().into_bytes()), budget).unwrap().connect().unwrap();
+    assert!(stranger.ping().await.is_err());
+}
