@@ -110,11 +110,13 @@ const DUPLICATE: &str = r#"{"status":"duplicate"}"#;
 
 /// 200, or the consumer's own reply where it was kept for this.
 fn duplicate(replayed: Option<&Done>) -> Response<ReplyBody> {
-    let Some((done, reply)) = replayed.and_then(|done| Some((done, done.reply.as_ref()?))) else {
+    let kept = |done: &Done| Some((StatusCode::from_u16(done.status).ok()?, done.reply.clone()?));
+    // A status that completes here but is a failure to the provider would be asked for again and again.
+    let Some((status, reply)) = replayed.and_then(kept).filter(|(status, _)| status.is_success()) else {
         return json(StatusCode::OK, DUPLICATE);
     };
-    let mut response = Response::new(ReplyBody::whole(reply.body.clone()));
-    *response.status_mut() = StatusCode::from_u16(done.status).unwrap_or(StatusCode::OK);
+    let mut response = Response::new(ReplyBody::whole(reply.body));
+    *response.status_mut() = status;
     if let Some(value) = reply.content_type.as_deref().and_then(|text| HeaderValue::from_str(text).ok()) {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }

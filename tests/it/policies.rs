@@ -652,3 +652,14 @@ async fn a_signed_id_is_found_whatever_unsigned_headers_say_of_the_body() {
     assert_eq!(consumer.count("e1"), 1);
     assert!(proxy.stop().await);
 }
+
+#[tokio::test]
+async fn a_failure_that_counts_as_done_is_not_replayed() {
+    let consumer = Consumer::answering(409).await;
+    let proxy = in_front_of(&consumer).stripe("complete_on = [\"2xx\", 409]\non_duplicate = \"replay\"").start();
+    assert_eq!(proxy.send(&stripe("e1")).await.status, 409);
+    let second = proxy.send(&stripe("e1")).await;
+    assert_eq!((second.status, second.outcome()), (200, "duplicate"));
+    assert_eq!(consumer.count("e1"), 1);
+    assert!(proxy.stop().await);
+}
