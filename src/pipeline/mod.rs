@@ -196,17 +196,14 @@ impl Pipeline {
             if joined.as_ref().is_some_and(Joined::has_other_body) {
                 event.route.watch.conflict();
             }
-            event = match joined {
-                None => match self.lead(event, None, deadline, record).await? {
-                    Ended::End(end) => return end,
-                    Ended::Moved(event) => event.conflicting(),
-                },
-                Some(Joined::Lead(lead)) => match self.lead(event, Some(lead), deadline, record).await? {
-                    Ended::End(end) => return end,
-                    Ended::Moved(event) => event.conflicting(),
-                },
+            let lead = match joined {
+                None => None,
+                Some(Joined::Lead(lead)) => Some(lead),
                 Some(Joined::Follow(follower)) => match self.follow(follower, provider.in_flight, deadline, record).await? {
-                    Ending::Moved => event.conflicting(),
+                    Ending::Moved => {
+                        event = event.conflicting();
+                        continue;
+                    }
                     ending => return end_of(ending, provider.on_duplicate),
                 },
                 Some(Joined::Accepted(follower)) if provider.on_duplicate == OnDuplicate::Replay => {
@@ -223,9 +220,14 @@ impl Pipeline {
                     if provider.on_conflict == OnConflict::Reject {
                         return Err(Refusal::Conflict);
                     }
-                    event.conflicting()
+                    event = event.conflicting();
+                    continue;
                 }
                 Some(Joined::Full) => return Err(Refusal::Limited(Limit::Waiters)),
+            };
+            event = match self.lead(event, lead, deadline, record).await? {
+                Ended::End(end) => return end,
+                Ended::Moved(event) => event.conflicting(),
             };
         }
     }
@@ -240,7 +242,11 @@ impl Pipeline {
     ) -> Result<Ended, Refusal> {
         let (tell, told) = oneshot::channel();
         let began = Instant::now();
-        let place = self.attempts.take().ok_or(Refusal::Limited(Limit::Attempts))?;
+        let Some(place) = self.attempts.take() else {
+            let refusal = Refusal::Limited(Limit::Attempts);
+            lead.inspect(|lead| lead.end(Ending::Refused(refusal.clone())));
+            return Err(refusal);
+        };
         let attempt = Arc::clone(self).once(event, lead, tell);
         self.tasks.spawn(async move {
             attempt.await;
