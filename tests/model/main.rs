@@ -6,6 +6,7 @@
 mod attempt;
 mod cell;
 mod event;
+mod one_cell;
 mod search;
 mod state;
 

@@ -133,7 +133,7 @@ impl Index {
 
     fn slot_of(&self, code: u128) -> usize {
         let mixed = ((code >> 61) as u64 ^ code as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mut slot = (mixed >> 20) as usize & (self.slots.len() - 1);
+        let mut slot = (mixed ^ mixed >> 32) as usize & (self.slots.len() - 1);
         while self.slots[slot] != 0 && self.codes[self.slots[slot] - 1] != code {
             slot = (slot + 1) & (self.slots.len() - 1);
         }
