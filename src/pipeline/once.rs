@@ -23,6 +23,7 @@ use super::upstream::{self, ForwardError, NotSent, Patience, Used};
 use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider};
+use crate::failpoint::Failpoint;
 use crate::store::{Claim, ClaimOutcome, Earlier, Entry, Mark, Terms};
 use crate::telemetry::{Facts, StoreOp};
 
@@ -119,6 +120,7 @@ impl Pipeline {
             body: event.body,
             body_matters: event.standing.body_matters(),
         };
+        Failpoint::BeforeClaim.reach().await;
         let asked = Instant::now();
         let outcome = self.telemetry.store(StoreOp::Claim, self.store.claim(key, &terms)).await;
         audience.facts.store = asked.elapsed();
@@ -128,6 +130,7 @@ impl Pipeline {
         let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit { claim: None, mark: Some(Mark::Observe) });
         match outcome {
             Ok(ClaimOutcome::Claimed { claim, earlier }) => {
+                Failpoint::AfterClaim.reach().await;
                 if earlier == Earlier::None {
                     event.route.watch.claimed_first();
                 }
@@ -225,6 +228,7 @@ impl Pipeline {
         let (began, attempt) = (Instant::now(), claim.as_ref().map(Claim::attempt));
         let call = Call { provider: &route.provider, main, deadline: began + route.provider.upstream_timeout, attempt, mark };
         let sent = self.forward(event, &call, hold.as_ref()).await;
+        Failpoint::AfterCall.reach().await;
         let upstream = began.elapsed();
         audience.facts = Facts { upstream, attempt, mark, ..audience.facts };
         route.watch.upstream_took(upstream);
@@ -251,7 +255,10 @@ impl Pipeline {
         let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
-        let may_send = || if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) };
+        let may_send = || {
+            Failpoint::BeforeFirstByte.block();
+            if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) }
+        };
         let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
         let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
         match hold {

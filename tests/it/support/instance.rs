@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
@@ -24,11 +24,16 @@ pub struct Instance {
 impl Instance {
     /// Starts it and waits until it says that it serves.
     pub async fn start(setup: &Setup) -> Self {
+        Self::start_as(hookonce(), setup).await
+    }
+
+    /// The same, by a command that ends with the program's own name: with other variables, or under other limits.
+    pub async fn start_as(mut command: Command, setup: &Setup) -> Self {
         let mut config = NamedTempFile::new().unwrap();
         let text = setup.text();
         let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
         write!(config, "{text}\n{log}").unwrap();
-        let program = Program::start(hookonce().args(["run", "--config"]).arg(config.path()));
+        let program = Program::start(command.args(["run", "--config"]).arg(config.path()));
         let (listen, admin) = serving(&program).await;
         Self { listen, admin, program, _config: config }
     }
