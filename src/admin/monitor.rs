@@ -18,10 +18,11 @@ pub async fn watch(admin: &Admin) -> ! {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut state = State { is_up: None, pings: 0, evicted: None };
+    let marker = admin.config.store.marker();
     loop {
         ticks.tick().await;
-        let answer = admin.telemetry.store(StoreOp::Ping, admin.store.ping()).await;
-        let is_new = state.turn(admin, answer);
+        let answer = admin.telemetry.store(StoreOp::Ping, admin.store.pulse(&marker)).await;
+        let is_new = state.turn(admin, answer.map(drop));
         if (is_new || state.pings.is_multiple_of(ABOUT_EVERY))
             && let Ok(Some(about)) = admin.store.about().await
         {

@@ -80,6 +80,13 @@ pub struct StoreConfig {
     pub ca_file: Option<PathBuf>,
 }
 
+impl StoreConfig {
+    /// The key that tells one store from an emptied one. An event's key has a colon more.
+    pub fn marker(&self) -> String {
+        format!("{}:marker", self.namespace)
+    }
+}
+
 /// Bounds of the listening side. What is beyond one of them is refused.
 #[derive(Clone, Debug)]
 pub struct Limits {

@@ -212,7 +212,7 @@ fn success_of(mark: Option<Mark>) -> Outcome {
         Some(Mark::NoId) => Outcome::NoId,
         Some(Mark::Conflict) => Outcome::Conflict,
         Some(Mark::StoreDown) => Outcome::StoreDown,
-        Some(Mark::Unknown | Mark::Observe | Mark::Forgotten) | None => Outcome::Forwarded,
+        Some(Mark::Unknown | Mark::Observe | Mark::Forgotten | Mark::StoreReset | Mark::Replay) | None => Outcome::Forwarded,
     }
 }
 

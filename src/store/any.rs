@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Store;
-use super::cells::{Cells, Change, Held, StoreError, StoreErrorKind, Swapped};
+use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
 use super::file::FileCells;
 use super::memory::MemoryCells;
 use super::redis::{About, RedisCells, RedisServer};
@@ -99,11 +99,11 @@ impl Cells for AnyCells {
         each!(self, cells => cells.read(key))
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Held)>, StoreError> {
-        each!(self, cells => cells.scan(prefix, limit))
+    async fn walk(&self, prefix: &str, from: Option<Cursor>) -> Result<Step, StoreError> {
+        each!(self, cells => cells.walk(prefix, from))
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        each!(self, cells => cells.ping())
+    async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
+        each!(self, cells => cells.pulse(marker))
     }
 }

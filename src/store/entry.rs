@@ -25,11 +25,23 @@ pub enum Mark {
     Forgotten,
     /// The store could not be asked.
     StoreDown,
+    /// The store has lost what it knew of events as old as this one.
+    StoreReset,
+    /// An operator lets events through again for a while.
+    Replay,
 }
 
 impl Mark {
-    pub const ALL: &'static [Self] =
-        &[Self::Unknown, Self::Conflict, Self::NoId, Self::Observe, Self::Forgotten, Self::StoreDown];
+    pub const ALL: &'static [Self] = &[
+        Self::Unknown,
+        Self::Conflict,
+        Self::NoId,
+        Self::Observe,
+        Self::Forgotten,
+        Self::StoreDown,
+        Self::StoreReset,
+        Self::Replay,
+    ];
 
     /// The word in the header, the metric label and the stored entry.
     pub fn as_str(self) -> &'static str {
@@ -40,6 +52,8 @@ impl Mark {
             Self::Observe => "observe",
             Self::Forgotten => "forgotten",
             Self::StoreDown => "store-down",
+            Self::StoreReset => "store-reset",
+            Self::Replay => "replay",
         }
     }
 

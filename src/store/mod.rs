@@ -28,8 +28,8 @@ use tokio::time::Instant;
 
 use crate::pipeline::identify::{BodyDigest, EventKey};
 pub use any::{AnyCells, StoreSource};
-use cells::{AtAge, Cells, Change, Held, Swapped};
-pub use cells::{StoreError, StoreErrorKind};
+use cells::{AtAge, Cells, Change, Held, Step, Swapped};
+pub use cells::{Cursor, StoreError, StoreErrorKind};
 pub use entry::{Claimed, Done, Entry, Failed, Mark, StoredReply, Token};
 
 /// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
@@ -250,8 +250,26 @@ impl<C: Cells> Store<C> {
 
     /// Events whose key begins with `prefix`. What is not ours is left out.
     pub async fn find(&self, prefix: &str, limit: usize) -> Result<Vec<Remembered>, StoreError> {
-        let found = self.cells.scan(prefix, limit).await?;
-        Ok(found.into_iter().filter_map(|(key, held)| remembered(key, held).ok()).collect())
+        let (mut found, mut from) = (Vec::new(), None);
+        loop {
+            let step = self.walk(prefix, from).await?;
+            found.extend(step.0);
+            if step.1.is_none() || found.len() >= limit {
+                break;
+            }
+            from = step.1;
+        }
+        // A cell may come twice while the store moves its cells about.
+        found.sort_unstable_by(|a: &Remembered, b| a.key.cmp(&b.key));
+        found.dedup_by(|a, b| a.key == b.key);
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// One step over the events whose key begins with `prefix`, and where to go on.
+    pub async fn walk(&self, prefix: &str, from: Option<Cursor>) -> Result<(Vec<Remembered>, Option<Cursor>), StoreError> {
+        let Step { cells, next } = self.cells.walk(prefix, from).await?;
+        Ok((cells.into_iter().filter_map(|(key, held)| remembered(key, held).ok()).collect(), next))
     }
 
     /// Lets the next delivery of an event through, in doubt. A live claim is left alone.
@@ -274,8 +292,9 @@ impl<C: Cells> Store<C> {
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
     }
 
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        self.cells.ping().await
+    /// Whether the store answers, and what the marker holds.
+    pub async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
+        self.cells.pulse(marker).await
     }
 }
 

@@ -585,5 +585,5 @@ async fn a_cell_may_hold_any_bytes<F: Fixture>(fixture: &F) {
 }
 
 async fn the_store_answers_a_ping<F: Fixture>(fixture: &F) {
-    fixture.store().ping().await.unwrap();
+    fixture.store().pulse("marker").await.unwrap();
 }

@@ -56,14 +56,14 @@ async fn everything_fails_in_time(store: &Store<RedisCells>, claim: &Claim) {
         fails_in_time(store.look(&claim.key)),
         fails_in_time(store.forget(&claim.key)),
         fails_in_time(store.find("", 10)),
-        fails_in_time(store.ping()),
+        fails_in_time(store.pulse("marker")),
     );
-    fails_in_time(store.ping()).await;
+    fails_in_time(store.pulse("marker")).await;
 }
 
 async fn works_again(store: &Store<RedisCells>) {
     let began = Instant::now();
-    while let Err(error) = store.ping().await {
+    while let Err(error) = store.pulse("marker").await {
         assert!(began.elapsed() < PATIENCE, "{error}");
         sleep(Duration::from_millis(10)).await;
     }
@@ -108,7 +108,7 @@ async fn a_server_that_is_down_at_the_start_is_used_once_it_is_up() {
 async fn a_stop_that_is_shorter_than_the_budget_is_not_noticed() {
     let fixture = Redis::open().await;
     let (store, key) = (fixture.store(), event_key());
-    store.ping().await.unwrap();
+    store.pulse("marker").await.unwrap();
     fixture.process.signal("STOP");
     let terms = terms(LONG_LEASE);
     let (claim, ()) = tokio::join!(first_claim(&store, &key, &terms), async {
@@ -221,7 +221,7 @@ async fn the_password_is_in_no_error() {
     let url = format!("redis://somebody:hunter2@127.0.0.1:{}", process.port());
     let server = RedisServer::new(&Secret::new(url), None, SHORT_BUDGET).unwrap();
     let cells = server.connect().unwrap();
-    let error = cells.ping().await.unwrap_err();
+    let error = cells.pulse("marker").await.unwrap_err();
     assert!(!format!("{error} {error:?} {server:?} {cells:?}").contains("hunter2"), "{error:?}");
 }
 
