@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "../support/clock.rs"]
+mod clock;
+mod clocks;
+mod consumer;
+mod instances;
 mod kill;
 mod provider;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
