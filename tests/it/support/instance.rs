@@ -24,13 +24,20 @@ pub struct Instance {
 impl Instance {
     /// Starts it and waits until it says that it serves.
     pub async fn start(setup: &Setup) -> Self {
-        Self::start_as(hookonce(), setup).await
+        Self::configured(&setup.text()).await
     }
 
-    /// The same, by a command that ends with the program's own name: with other variables, or under other limits.
-    pub async fn start_as(mut command: Command, setup: &Setup) -> Self {
+    pub async fn configured(text: &str) -> Self {
+        Self::run(hookonce(), text).await
+    }
+
+    /// By a command that ends with the program's own name: with other variables, or under other limits.
+    pub async fn start_as(command: Command, setup: &Setup) -> Self {
+        Self::run(command, &setup.text()).await
+    }
+
+    async fn run(mut command: Command, text: &str) -> Self {
         let mut config = NamedTempFile::new().unwrap();
-        let text = setup.text();
         let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
         write!(config, "{text}\n{log}").unwrap();
         let program = Program::start(command.args(["run", "--config"]).arg(config.path()));
