@@ -6,9 +6,12 @@
 mod clock;
 mod clocks;
 mod consumer;
+mod disk;
+mod footprint;
 mod instances;
 mod kill;
 mod provider;
+mod resources;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;
