@@ -8,8 +8,11 @@ mod clocks;
 mod consumer;
 mod disk;
 mod footprint;
+mod foreign;
+mod frozen;
 mod instances;
 mod kill;
+mod network;
 mod provider;
 mod resources;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
