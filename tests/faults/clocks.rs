@@ -8,11 +8,12 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::provider::until_accepted;
 use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::eventually;
 use crate::support::instance::Instance;
 use crate::support::program::hookonce;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
-use crate::support::sender::{github, stripe};
+use crate::support::sender::{Delivery, github, now, signed, stripe};
 
 /// The first forward of `e1` is answered once the gate is open, all others at once.
 async fn first_behind(gate: &Gate) -> Consumer {
@@ -114,4 +115,44 @@ async fn leases_are_the_same_to_proxies_whose_clocks_are_twenty_minutes_apart() 
         assert_eq!(consumer.seen()[1].mark(), Some("unknown"));
         assert_eq!(taker.send(&github("e1")).await.outcome(), "duplicate");
     }
+}
+
+async fn timestamps_are_put_off(off: i64) {
+    let clock = Clock::right();
+    clock.move_to(off);
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let instance = instance_at(&clock, &in_front_of(&consumer).store(&redis.url())).await;
+    let verbose = Delivery::plain("GET", "/readyz?verbose");
+    let told = eventually("it knows that its clock is off", async || {
+        let told = verbose.send(instance.admin).await;
+        (told.json()["clock_off_for"][0] == "stripe").then_some(told)
+    })
+    .await;
+    assert_eq!((told.status, told.json()["clock_off_for"].as_array().unwrap().len()), (200, 1));
+    let skew = instance.metrics().await.value("hookonce_clock_skew_seconds", &[]);
+    assert!((skew + off as f64).abs() < 5.0, "{skew}");
+    let refused = instance.send(&stripe("e1")).await;
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (503, Some("clock_off")));
+    assert!(refused.header("retry-after").is_some());
+    // Whoever signs without a timestamp is not concerned.
+    assert_eq!(instance.send(&github("e2")).await.outcome(), "forwarded");
+    clock.move_to(0);
+    assert_eq!(instance.send(&stripe("e1")).await.outcome(), "forwarded");
+    assert_eq!((consumer.count("e1"), consumer.seen().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_proxy_whose_clock_is_ten_minutes_off_puts_timestamps_off_and_says_why() {
+    tokio::join!(timestamps_are_put_off(600), timestamps_are_put_off(-600));
+}
+
+#[tokio::test]
+async fn a_proxy_whose_clock_is_right_refuses_a_timestamp_that_is_ten_minutes_off() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let instance = Instance::start(&in_front_of(&consumer).store(&redis.url())).await;
+    let ten_minutes = Duration::from_secs(600);
+    for at in [now() - ten_minutes, now() + ten_minutes] {
+        assert_eq!(instance.send(&signed("stripe", "/stripe", &[], "{\"id\":\"e1\"}".into(), at)).await.status, 401);
+    }
+    assert_eq!(consumer.seen().len(), 0);
 }

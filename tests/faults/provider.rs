@@ -21,12 +21,13 @@ pub struct Accepted {
 pub async fn until_accepted(delivery: &Delivery, to: SocketAddr) -> Accepted {
     let (began, mut refused) = (Instant::now(), Vec::new());
     loop {
-        match delivery.try_send(to).await {
+        let answer = delivery.try_send(to).await;
+        assert!(began.elapsed() < PATIENCE, "never accepted: {answer:?}");
+        match answer {
             Ok(answer) if answer.is_success() => return Accepted { refused, answer, took: began.elapsed() },
             Ok(answer) => refused.push(answer.status),
             Err(_) => refused.push(0),
         }
-        assert!(began.elapsed() < PATIENCE, "never accepted: {refused:?}");
         sleep(Duration::from_millis(25)).await;
     }
 }

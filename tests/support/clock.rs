@@ -1,5 +1,6 @@
 //! A wall clock that a test sets for one process, while it runs.
 
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -21,8 +22,8 @@ impl Clock {
 
     /// Ahead of the right time by so many seconds; behind it, where that is negative.
     pub fn move_to(&self, seconds: i64) {
-        // In place: the other side has mapped this very file.
-        std::fs::write(self.file.path(), seconds.to_ne_bytes()).unwrap();
+        // In place, without a moment in which the file is empty: the other side has mapped it.
+        self.file.as_file().write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
     }
 
     /// What a process must find in its environment.
