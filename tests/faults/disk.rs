@@ -9,6 +9,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::provider::until_accepted;
 use crate::support::consumer::Consumer;
+use crate::support::eventually;
 use crate::support::instance::Instance;
 use crate::support::program::{Program, hookonce};
 use crate::support::proxy::{Setup, in_front_of};
@@ -139,7 +140,12 @@ async fn when_the_disk_turns_read_only_nothing_more_is_forwarded_and_all_is_know
     for index in 0..20 {
         assert_eq!(instance.send(&stripe(&format!("e{index}"))).await.outcome(), "forwarded");
     }
-    instance.in_state("stripe", "e19", "done").await;
+    // Until then the last completion is in the kernel's hands.
+    eventually("the last completion is on the disk", async || {
+        let metrics = instance.metrics().await;
+        (metrics.value("hookonce_claims_in_flight", &[("provider", "stripe")]) == 0.0).then_some(())
+    })
+    .await;
     let device = disk.run("basename $(findmnt -n -o SOURCE \"$1\")");
     disk.run(&format!("echo 1 > /sys/fs/ext4/{device}/trigger_fs_error"));
     let refused = instance.send(&stripe("e20")).await;
@@ -174,7 +180,7 @@ async fn after_a_flush_that_failed_nothing_more_is_taken_until_the_next_start() 
         assert_eq!(instance.send(&stripe(&event)).await.outcome(), "forwarded");
         instance.in_state("stripe", &event, "done").await;
     }
-    crate::support::eventually("a flush that failed", async || instance.log().contains("a flush failed").then_some(())).await;
+    eventually("a flush that failed", async || instance.log().contains("a flush failed").then_some(())).await;
     takes_nothing_more(&instance, &consumer).await;
     assert_eq!((instance.send(&stripe("e2")).await.outcome(), consumer.seen().len()), ("duplicate", 3));
 

@@ -68,14 +68,14 @@ impl Scene {
         answers.into_iter().map(|(_, took)| took).collect()
     }
 
-    async fn is_open(&self) {
+    async fn opens(&self) {
         let is_open = async || (self.instance.metrics().await.value("hookonce_store_breaker_open", &[]) == 1.0).then_some(());
         eventually("an open breaker", is_open).await;
     }
 
     /// The store is as good as before: what was done without it is told, what was put off goes through once, and neither
     /// memory nor connections nor threads have stayed behind.
-    async fn is_over(self) {
+    async fn mends(self) {
         let Self { instance, consumer, before } = self;
         let probe = async || (instance.send(&stripe("probe")).await.outcome() == "duplicate").then_some(());
         eventually("the store works again", probe).await;
@@ -99,11 +99,11 @@ async fn stands_still(scene: Scene, freeze: impl FnOnce(), thaw: impl FnOnce()) 
     freeze();
     let took = scene.deliver("first").await;
     assert!(took.iter().all(|took| *took < BUDGET + SLACK), "{took:?}");
-    scene.is_open().await;
+    scene.opens().await;
     let took = scene.deliver("second").await;
     assert!(took.iter().all(|took| *took < AT_ONCE), "{took:?}");
     thaw();
-    scene.is_over().await;
+    scene.mends().await;
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_server_whose_writers_are_paused() {
     }
     assert!(quick >= 5, "{quick}");
     keys.order(&["CLIENT", "UNPAUSE"]);
-    scene.is_over().await;
+    scene.mends().await;
 }
 
 async fn behind_a_network_that(fault: Fault) {

@@ -66,6 +66,12 @@ async fn killed_at(place: String, fate: Fate, setup: Setup, consumer: Consumer) 
     let mut command = hookonce();
     command.env("HOOKONCE_FAILPOINT", &place);
     let mut first = Instance::start_as(command, &setup).await;
+    // The marker, which is no event's, is written in the first turn of the watch: over when the second begins.
+    eventually("a second look at the store", async || {
+        let looks = first.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
+        (looks >= 2.0).then_some(())
+    })
+    .await;
     let event = place.replace(':', "-");
     let mut sender = stripe(&event).begin(first.listen).await;
     eventually(&place, async || first.log().contains("failpoint").then_some(())).await;
@@ -110,11 +116,12 @@ async fn at_each_step_nothing_is_lost_and_only_what_may_have_been_sent_is_sent_a
 async fn at_each_step_of_one_instance_on_files() {
     let (consumer, mut kills) = (consumer().await, JoinSet::new());
     let folder = tempfile::tempdir().unwrap();
+    // The first write is the marker, the second the claim, the third the completion.
     let of_files = [
-        ("before-write:1", NEVER_CLAIMED),
-        ("after-write:1", NEVER_SENT),
-        ("before-write:2", Fate { told: true, ..SENT }),
-        ("after-write:2", DONE),
+        ("before-write:2", NEVER_CLAIMED),
+        ("after-write:2", NEVER_SENT),
+        ("before-write:3", Fate { told: true, ..SENT }),
+        ("after-write:3", DONE),
         ("before-sync", DONE),
         ("after-sync", DONE),
     ];

@@ -66,7 +66,7 @@ impl Scene {
     }
 
     /// A copy is a duplicate, `e1` took effect once, and nobody was told otherwise.
-    async fn is_done_once(self, consumer: &Consumer) {
+    async fn ends_well(self, consumer: &Consumer) {
         self.proxy.in_state("stripe", "e1", "done").await;
         self.proxy.counted("hookonce_claims_in_flight", &[("provider", "stripe")], 0.0).await;
         assert_eq!(self.proxy.send(&stripe("e1")).await.outcome(), "duplicate");
@@ -89,7 +89,7 @@ async fn a_claim_that_was_stored_though_its_answer_was_lost_is_recognised() {
     assert_eq!(sending.await.unwrap().outcome(), "forwarded");
     let seen = consumer.seen();
     assert_eq!((seen[1].header("hookonce-attempt"), seen[1].mark()), (Some("1"), None));
-    scene.is_done_once(&consumer).await;
+    scene.ends_well(&consumer).await;
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn a_completion_that_was_stored_though_its_answer_was_lost_is_recognised()
     scene.stored("1d|200|1|").await;
     assert_eq!(scene.proxy.send(&stripe("e1")).await.outcome(), "duplicate");
     scene.network.heal();
-    scene.is_done_once(&consumer).await;
+    scene.ends_well(&consumer).await;
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_completion_that_was_lost_is_sent_again() {
     assert!(scene.stored("1").await.starts_with("1c|"));
     scene.network.heal();
     scene.stored("1d|200|1|").await;
-    scene.is_done_once(&consumer).await;
+    scene.ends_well(&consumer).await;
 }
 
 async fn a_release_is_made_good(fault: Fault) {
