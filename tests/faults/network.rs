@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use tokio::task::JoinHandle;
 
+use crate::provider::until_accepted;
 use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::eventually;
 use crate::support::fault_proxy::{Fault, FaultProxy, Way};
@@ -29,21 +30,30 @@ fn through(network: &FaultProxy, consumer: &Consumer) -> Setup {
     in_front_of(consumer).store(&format!("redis://{}", network.address())).top("workers = 1")
 }
 
-async fn scene(consumer: &Consumer) -> Scene {
+/// In this budget a fault can come and go.
+const AMPLE: &str = "10s";
+/// This one a fault outlasts.
+const SHORT: &str = "300ms";
+
+async fn scene(consumer: &Consumer, budget: &str) -> Scene {
     let redis = RedisProcess::start();
     let network = FaultProxy::to(address(&redis)).await;
-    // A budget in which a fault can come and go.
-    let proxy = through(&network, consumer).store_keys("timeout = \"10s\"").start();
+    let proxy = through(&network, consumer).store_keys(&format!("timeout = \"{budget}\"")).start();
     assert_eq!(proxy.send(&stripe("before")).await.outcome(), "forwarded");
     proxy.in_state("stripe", "before", "done").await;
     Scene { proxy, network, keys: Keys::of(&redis), redis }
 }
 
-/// The first forward of `e1` gets this answer once the gate is open.
+/// The first forward of `e1` gets this answer once the gate is open; `bad` is refused.
 async fn held_back(gate: &Gate, status: u16) -> Consumer {
     let gate = gate.clone();
     let first = move || Act::Behind(gate.clone(), Box::new(Act::Answer(status)));
-    Consumer::deciding(move |seen, nth| if (seen.event_id(), nth) == ("e1", 1) { first() } else { Act::Answer(200) }).await
+    let act = move |event: &str, nth| match (event, nth) {
+        ("e1", 1) => first(),
+        ("bad", _) => Act::Answer(500),
+        _ => Act::Answer(200),
+    };
+    Consumer::deciding(move |seen, nth| act(seen.event_id(), nth)).await
 }
 
 impl Scene {
@@ -65,6 +75,15 @@ impl Scene {
         sending
     }
 
+    /// Waits until the store was asked in vain.
+    async fn has_failed(&self, op: &str) {
+        eventually("a call that failed", async || {
+            let labels = [("op", op), ("kind", "timeout")];
+            (self.proxy.metrics().await.value("hookonce_store_errors_total", &labels) >= 1.0).then_some(())
+        })
+        .await;
+    }
+
     /// A copy is a duplicate, `e1` took effect once, and nobody was told otherwise.
     async fn ends_well(self, consumer: &Consumer) {
         self.proxy.in_state("stripe", "e1", "done").await;
@@ -80,7 +99,7 @@ impl Scene {
 #[tokio::test]
 async fn a_claim_that_was_stored_though_its_answer_was_lost_is_recognised() {
     let consumer = Consumer::answering(200).await;
-    let mut scene = scene(&consumer).await;
+    let mut scene = scene(&consumer, AMPLE).await;
     scene.network.set(Fault::Lose(Way::Back));
     let sending = scene.proxy.sending(&stripe("e1"));
     scene.stored("1c|").await;
@@ -92,72 +111,82 @@ async fn a_claim_that_was_stored_though_its_answer_was_lost_is_recognised() {
     scene.ends_well(&consumer).await;
 }
 
-#[tokio::test]
-async fn a_completion_that_was_stored_though_its_answer_was_lost_is_recognised() {
+async fn a_completion_is_made_good(fault: Fault, stored: &str, budget: &str) {
     let gate = Gate::closed();
     let consumer = held_back(&gate, 200).await;
-    let mut scene = scene(&consumer).await;
-    let sending = scene.failing_during_the_call(&consumer, Fault::Lose(Way::Back)).await;
+    let mut scene = scene(&consumer, budget).await;
+    let sending = scene.failing_during_the_call(&consumer, fault).await;
     gate.open();
+    // The consumer has accepted: its sender is told so, whatever the store hears of it.
     assert_eq!(sending.await.unwrap().outcome(), "forwarded");
-    scene.stored("1d|200|1|").await;
+    scene.stored(stored).await;
     assert_eq!(scene.proxy.send(&stripe("e1")).await.outcome(), "duplicate");
+    if budget == SHORT {
+        scene.has_failed("complete").await;
+    }
     scene.network.heal();
+    scene.stored("1d|200|1|").await;
     scene.ends_well(&consumer).await;
+}
+
+#[tokio::test]
+async fn a_completion_that_was_stored_though_its_answer_was_lost_is_recognised() {
+    for budget in [AMPLE, SHORT] {
+        a_completion_is_made_good(Fault::Lose(Way::Back), "1d|200|1|", budget).await;
+    }
 }
 
 #[tokio::test]
 async fn a_completion_that_was_lost_is_sent_again() {
-    let gate = Gate::closed();
-    let consumer = held_back(&gate, 200).await;
-    let mut scene = scene(&consumer).await;
-    let sending = scene.failing_during_the_call(&consumer, Fault::Lose(Way::There)).await;
-    gate.open();
-    assert_eq!(sending.await.unwrap().outcome(), "forwarded");
-    assert_eq!(scene.proxy.send(&stripe("e1")).await.outcome(), "duplicate");
-    assert!(scene.stored("1").await.starts_with("1c|"));
-    scene.network.heal();
-    scene.stored("1d|200|1|").await;
-    scene.ends_well(&consumer).await;
+    for budget in [AMPLE, SHORT] {
+        a_completion_is_made_good(Fault::Lose(Way::There), "1c|", budget).await;
+    }
 }
 
-async fn a_release_is_made_good(fault: Fault) {
+async fn a_release_is_made_good(fault: Fault, stored: &str, budget: &str) {
     let gate = Gate::closed();
     let consumer = held_back(&gate, 500).await;
-    let mut scene = scene(&consumer).await;
+    let mut scene = scene(&consumer, budget).await;
+    // So that the server has the script: asked for one that it has not, it says so, and that would be lost.
+    assert_eq!(scene.proxy.send(&stripe("bad")).await.outcome(), "failed");
     let sending = scene.failing_during_the_call(&consumer, fault).await;
     gate.open();
     // The failure is told, whatever the store hears of it.
     let failed = sending.await.unwrap();
     assert_eq!((failed.status, failed.outcome()), (500, "failed"));
+    scene.stored(stored).await;
+    if budget == SHORT {
+        scene.has_failed("fail").await;
+    }
     scene.network.heal();
     scene.stored("1f|1||500|").await;
-    assert_eq!(scene.proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    until_accepted(&stripe("e1"), scene.proxy.listen).await;
     let seen: Vec<_> = consumer.seen().into_iter().filter(|seen| seen.event_id() == "e1").collect();
-    assert_eq!(
-        seen.iter().map(|seen| (seen.header("hookonce-attempt"), seen.mark())).collect::<Vec<_>>(),
-        [(Some("1"), None), (Some("2"), None)]
-    );
+    let attempts: Vec<_> = seen.iter().map(|seen| (seen.header("hookonce-attempt").unwrap(), seen.mark())).collect();
+    assert_eq!(attempts, [("1", None), ("2", None)]);
     assert!(scene.proxy.stop().await);
 }
 
 #[tokio::test]
 async fn a_release_that_was_lost_is_sent_again_and_the_next_delivery_is_forwarded_without_doubt() {
-    a_release_is_made_good(Fault::Lose(Way::There)).await;
+    for budget in [AMPLE, SHORT] {
+        a_release_is_made_good(Fault::Lose(Way::There), "1c|", budget).await;
+    }
 }
 
 #[tokio::test]
 async fn a_release_that_was_stored_though_its_answer_was_lost_is_recognised() {
-    a_release_is_made_good(Fault::Lose(Way::Back)).await;
+    for budget in [AMPLE, SHORT] {
+        a_release_is_made_good(Fault::Lose(Way::Back), "1f|1||500|", budget).await;
+    }
 }
 
 /// One instance is cut off from the store, another is not; both are given the same events.
 async fn cut_off(fault: Fault) {
     let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
     let network = FaultProxy::to(address(&redis)).await;
-    let quick = "timeout = \"300ms\"";
-    let lonely = through(&network, &consumer).store_keys(quick).start();
-    let other = in_front_of(&consumer).store(&redis.url()).store_keys(quick).start();
+    let quick = |setup: Setup| setup.store_keys("timeout = \"300ms\"").both("lease = \"1s\"").start();
+    let (lonely, other) = (quick(through(&network, &consumer)), quick(in_front_of(&consumer).store(&redis.url())));
     for proxy in [&lonely, &other] {
         assert!(proxy.send(&stripe("probe")).await.is_success());
         proxy.counted("hookonce_store_up", &[], 1.0).await;
@@ -169,7 +198,7 @@ async fn cut_off(fault: Fault) {
     assert_eq!((lonely.send(&stripe("e1")).await.status, lonely.send(&github("e2")).await.outcome()), (503, "duplicate"));
     for delivery in [stripe("e1"), github("e2")] {
         // What the lonely one has asked for may have been stored, and is in the way for as long as that lease.
-        assert!(crate::provider::until_accepted(&delivery, other.listen).await.answer.is_success());
+        assert!(until_accepted(&delivery, other.listen).await.answer.is_success());
     }
     network.heal();
     lonely.counted("hookonce_written_back_total", &[("result", "conflict")], 1.0).await;
