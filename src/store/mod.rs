@@ -292,6 +292,15 @@ impl<C: Cells> Store<C> {
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
     }
 
+    /// Opens a done event to its next delivery, in doubt, if it is still the one that was seen. Tells whether it was.
+    pub async fn reopen(&self, key: &str, done: &Done, doubt: Mark, life: Duration) -> Result<bool, StoreError> {
+        let Done { attempt, body, .. } = *done;
+        let opened = Failed { attempt, doubt: Some(doubt), status: None, body, at: entry::now() };
+        let (from, to) = (Entry::Done(done.clone()).encode(), Entry::Failed(opened).encode());
+        let swapped = self.cells.swap(key, Change { from, to, life, at_age: None }).await?;
+        Ok(swapped == Swapped::Written)
+    }
+
     /// Whether the store answers, and what the marker holds.
     pub async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
         self.cells.pulse(marker).await
