@@ -57,6 +57,7 @@ async fn forget(admin: &Admin, keys: &[EventKey], peer: SocketAddr) -> Result<Ad
         tracing::warn!(target: "hookonce::audit", %peer, event = key.as_str(), result = ?forgotten, "forget an event");
         match forgotten? {
             Forgotten::Forgotten => {
+                admin.announce().await?;
                 return Ok(json_reply(StatusCode::OK, &json!({ "status": "forgotten", "key": key.as_str() })));
             }
             Forgotten::Absent => {}

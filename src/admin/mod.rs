@@ -32,7 +32,7 @@ use tokio::time::sleep;
 use crate::app::Lifecycle;
 use crate::config::{Config, Readiness};
 use crate::pipeline::route::{Route, Routes};
-use crate::store::{Store, StoreError};
+use crate::store::{Condition, Reserve, Store, StoreError};
 use crate::telemetry::Telemetry;
 
 /// Scrapers, probes and a few people.
@@ -48,6 +48,8 @@ pub struct Admin {
     pub routes: Arc<Routes>,
     pub telemetry: Arc<Telemetry>,
     pub lifecycle: Lifecycle,
+    pub reserve: Arc<Reserve>,
+    pub condition: Arc<Condition>,
     pub store: Store,
 }
 
@@ -124,6 +126,11 @@ impl Admin {
     /// What the keys of a provider's events begin with.
     fn prefix(&self, provider: &str) -> String {
         format!("{}:{provider}:", self.config.store.namespace)
+    }
+
+    /// Tells every instance that an operator has changed something which they keep in memory.
+    pub async fn announce(&self) -> Result<(), StoreError> {
+        self.store.announce(&self.config.store.marker()).await.map(drop)
     }
 
     /// Serving and not draining; with `readiness = "store"`, the store counts too.

@@ -16,6 +16,7 @@ use super::events::rfc3339;
 use super::moment::Moment;
 use super::query::Query;
 use super::{Admin, AdminResponse, Denied, json_reply};
+use crate::pipeline::identify::EventKey;
 use crate::store::{Cursor, Done, Entry, Mark, Remembered, StoreError, entry};
 use crate::telemetry::StoreOp;
 
@@ -54,6 +55,7 @@ pub async fn forget(admin: &Admin, query: &Query<'_>, peer: SocketAddr) -> Resul
     let range = Range::read(admin, query)?;
     let mut tally = Tally::default();
     let walked = range.walk(admin, &mut tally, true).await;
+    let walked = admin.announce().await.and(walked);
     // Whatever stopped it: what was changed by then is told.
     let result = walked.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned());
     let (provider, since, until) = (range.provider, rfc3339(range.since), rfc3339(range.until));
@@ -138,9 +140,9 @@ impl<'a> Range<'a> {
 impl Tally {
     /// One step's events, all at once. One that has changed since it was seen is left as it is.
     async fn forget(&mut self, admin: &Admin, done: &[(&Remembered, &Done)]) -> Result<(), StoreError> {
-        let opening = done.iter().map(|(event, done)| {
-            let opened = admin.store.reopen(&event.key, done, Mark::Forgotten, event.left);
-            admin.telemetry.store(StoreOp::Forget, opened)
+        let opening = done.iter().map(async |(event, done)| {
+            let key = EventKey::stored(&event.key);
+            admin.telemetry.store(StoreOp::Forget, admin.store.reopen(&key, done, Mark::Forgotten, event.left)).await
         });
         let opened = join_all(opening).await;
         self.forgotten += opened.iter().filter(|opened| matches!(opened, Ok(true))).count();

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -216,10 +216,12 @@ impl RedisCells {
         }
     }
 
-    /// What the server says of itself: version, memory policy, evictions.
+    /// What the server says of itself: version, memory policy, evictions, the time.
     pub async fn about(&self) -> Result<About, StoreError> {
         let text: String = self.ask(Call::Command(redis::cmd("INFO")), self.deadline()).await?;
-        let about = About::parse(&text);
+        let (seconds, micros): (u64, u64) = self.ask(Call::Command(redis::cmd("TIME")), self.deadline()).await?;
+        let clock = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
+        let about = About { clock: Some(clock), ..About::parse(&text) };
         self.scripts_only.fetch_or(about.is_before_7(), Ordering::Relaxed);
         Ok(about)
     }
@@ -392,6 +394,8 @@ pub struct About {
     pub evicted_keys: u64,
     /// Another one after a restart, and after a failover.
     pub run_id: String,
+    /// Its clock, a moment ago.
+    pub clock: Option<SystemTime>,
 }
 
 impl About {
@@ -404,6 +408,7 @@ impl About {
             maxmemory: field("maxmemory").parse().unwrap_or(0),
             evicted_keys: field("evicted_keys").parse().unwrap_or(0),
             run_id: field("run_id").to_owned(),
+            clock: None,
         }
     }
 

@@ -20,5 +20,6 @@ mod refusals;
 mod silence;
 mod stop;
 mod store_down;
+mod store_reset;
 mod support;
 mod tls;

@@ -42,6 +42,11 @@ impl EventKey {
         [of(text), stored(text)].into_iter().chain(with_digest.into_iter().flatten()).flatten().collect()
     }
 
+    /// The key of an entry, as a store has it.
+    pub fn stored(key: &str) -> Self {
+        Self(key.into())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
