@@ -3,6 +3,7 @@
 //! Probes and metrics are open. Everything else needs the token, or, where none is set, a caller on this machine;
 //! whatever changes something always needs the token.
 
+pub mod bypass;
 pub mod events;
 pub mod moment;
 pub mod monitor;
@@ -92,10 +93,15 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
             (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
-            _ if is_below(path, "/api/events") => self.api(request, peer).await.unwrap_or_else(Denied::respond),
+            _ if is_below(path, "/api/events") || is_below(path, "/api/bypass") => {
+                self.api(request, peer).await.unwrap_or_else(Denied::respond)
+            }
             (_, "/healthz" | "/readyz" | "/metrics") => Denied::method("GET, HEAD").respond(),
-            _ => Denied::new(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events")
-                .respond(),
+            _ => Denied::new(
+                StatusCode::NOT_FOUND,
+                "there is nothing here; try /metrics, /healthz, /readyz, /api/events or /api/bypass",
+            )
+            .respond(),
         }
     }
 
@@ -109,12 +115,20 @@ impl Admin {
             return Err(denied);
         }
         if !is_write(&request) {
-            return events::answer(self, &request, peer).await;
+            return self.allowed(request, peer).await;
         }
         let admin = Arc::clone(self);
-        let changing = tokio::spawn(async move { events::answer(&admin, &request, peer).await });
+        let changing = tokio::spawn(async move { admin.allowed(request, peer).await });
         let broken = |error| Denied::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the call did not end well: {error}"));
         changing.await.map_err(broken)?
+    }
+
+    async fn allowed(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<AdminResponse, Denied> {
+        if is_below(request.uri().path(), "/api/bypass") {
+            bypass::answer(self, request, peer).await
+        } else {
+            events::answer(self, &request, peer).await
+        }
     }
 
     /// The provider of this name.
@@ -147,6 +161,7 @@ impl Admin {
             "draining": is_draining,
             "store": if store_up { "up" } else { "down" },
             "readiness": self.config.readiness.as_str(),
+            "bypassed": bypass::all(self),
         });
         json_reply(status, &state)
     }

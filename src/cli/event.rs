@@ -28,7 +28,8 @@ or of everything that was done in two hours, then have the provider send them ag
   hookonce event forget stripe evt_1PqQ2
   hookonce event forget --provider stripe --since 2h
 
-Forwards that follow carry `Hookonce-Maybe-Duplicate: forgotten`.";
+Forwards that follow carry `Hookonce-Maybe-Duplicate: forgotten`. To let a provider's
+redeliveries through without naming them, for a while: hookonce bypass --help.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {

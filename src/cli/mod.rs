@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+pub mod bypass;
 pub mod caller;
 pub mod check;
 pub mod demo;
@@ -52,6 +53,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Show what a running instance knows of an event, or let events through again
     Event(event::Args),
+    /// Let a provider's done events through again for a while, marked
+    Bypass(bypass::Args),
     /// Ask a running instance whether it is alive, or ready
     Health(health::Args),
 }
@@ -65,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Event(args) => event::run(&args, &environment),
+        Command::Bypass(args) => bypass::run(&args, &environment),
         Command::Health(args) => health::run(&args, &environment),
     }
 }

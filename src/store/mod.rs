@@ -16,6 +16,7 @@
 
 pub mod any;
 pub mod breaker;
+mod bypass;
 pub mod cells;
 pub mod condition;
 pub mod entry;

@@ -1,4 +1,4 @@
-//! `hookonce event`: an operator at a terminal, and a script.
+//! `hookonce event` and `hookonce bypass`: an operator at a terminal, and a script.
 
 use std::io::Write;
 use std::process::Command;
@@ -127,6 +127,27 @@ async fn a_range_is_counted_first_and_forgotten_only_with_a_yes() {
 }
 
 #[tokio::test]
+async fn a_bypass_is_begun_shown_and_ended() {
+    let consumer = Consumer::answering(200).await;
+    let instance = guarded(&consumer).await;
+    instance.send(&stripe("e1")).await;
+    assert_eq!(told(&instance, &["bypass"]).await.out, "no provider is bypassed\n");
+    assert_eq!(told(&instance, &["bypass", "stripe"]).await.out, "stripe: not bypassed\n");
+    let begun = told(&instance, &["bypass", "stripe", "--for", "30m"]).await;
+    assert_eq!(begun.code, Some(0), "{begun:?}");
+    assert!(begun.out.starts_with("stripe: bypassed until "), "{}", begun.out);
+    assert_eq!(instance.send(&stripe("e1")).await.outcome(), "forwarded");
+    assert_eq!(consumer.seen().pop().unwrap().mark(), Some("replay"));
+    assert!(told(&instance, &["bypass"]).await.out.starts_with("stripe: bypassed until "));
+    let json: Value = serde_json::from_str(&told(&instance, &["bypass", "stripe", "--json"]).await.out).unwrap();
+    assert_eq!(json["active"], true);
+    let over = told(&instance, &["bypass", "stripe", "--end"]).await;
+    assert_eq!((over.code, over.out.as_str()), (Some(0), "stripe: not bypassed\n"), "{over:?}");
+    assert_eq!(instance.send(&stripe("e1")).await.outcome(), "duplicate");
+    assert_eq!(told(&instance, &["bypass", "stripe", "--end"]).await.code, Some(1));
+}
+
+#[tokio::test]
 async fn what_is_refused_is_said_and_ends_with_one() {
     let consumer = Consumer::answering(200).await;
     let (instance, open) = (guarded(&consumer).await, Instance::start(&in_front_of(&consumer)).await);
@@ -135,6 +156,7 @@ async fn what_is_refused_is_said_and_ends_with_one() {
         &["event", "show", "nobody", "e1"],
         &["event", "forget", "stripe", "none"],
         &["event", "forget", "--provider", "nobody", "--since", "1h", "--yes"],
+        &["bypass", "nobody", "--for", "1m"],
     ] {
         let end = told(&instance, words).await;
         assert_eq!((end.code, end.out.as_str()), (Some(1), ""), "{words:?}: {end:?}");
@@ -165,6 +187,12 @@ async fn a_mistake_of_the_command_line_ends_with_two() {
         &["event", "forget", "stripe", "e1", "--yes"],
         &["event", "forget", "--provider", "stripe", "--since", "yesterday"],
         &["event", "forget", "--provider", "stripe", "--since", "1h", "--until", "2026-11-16"],
+        &["bypass", "--for", "1m"],
+        &["bypass", "--end"],
+        &["bypass", "stripe", "--for", "30"],
+        &["bypass", "stripe", "--for", "25h"],
+        &["bypass", "stripe", "--for", "0s"],
+        &["bypass", "stripe", "--for", "1m", "--end"],
     ] {
         let end = ended(with(words)).await;
         assert_eq!((end.code, end.out.as_str()), (Some(2), ""), "{words:?}: {end:?}");
@@ -209,7 +237,7 @@ async fn address_and_token_may_come_from_the_file_of_the_instance_or_a_named_var
 
 #[tokio::test]
 async fn each_part_of_a_command_has_its_own_help() {
-    for words in [&["event", "show"][..], &["event", "find"], &["event", "forget"], &["event"]] {
+    for words in [&["event", "show"][..], &["event", "find"], &["event", "forget"], &["bypass"], &["event"]] {
         let help = ended(with(&[words, &["--help"]].concat())).await;
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""), "{words:?}");
         assert!(help.out.contains(&format!("Usage: hookonce {}", words.join(" "))), "{}", help.out);

@@ -1,4 +1,4 @@
-//! Redelivery on purpose: events that an operator forgets, at every instance.
+//! Redelivery on purpose: events that an operator forgets, and bypasses that end by themselves, at every instance.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -25,7 +25,21 @@ async fn pair(consumer: &Consumer, redis: &RedisProcess) -> [Instance; 2] {
 }
 
 async fn ask(instance: &Instance, method: &'static str, path: &str) -> Answer {
-    Delivery::plain(method, path).with("authorization", &format!("Bearer {TOKEN}")).send(instance.admin).await
+    ask_with(instance, method, path, "").await
+}
+
+async fn ask_with(instance: &Instance, method: &'static str, path: &str, body: &'static str) -> Answer {
+    let request = Delivery::plain(method, path).with("authorization", &format!("Bearer {TOKEN}")).with_body(body);
+    request.send(instance.admin).await
+}
+
+/// Waits until an instance says whether a provider is bypassed.
+async fn bypassed(instance: &Instance, provider: &str, is_on: bool) {
+    eventually("a bypass that begins or ends", async || {
+        let gauge = instance.metrics().await.value("hookonce_bypass_active", &[("provider", provider)]);
+        (gauge == f64::from(u8::from(is_on))).then_some(())
+    })
+    .await;
 }
 
 /// Waits for so many lines of the audit that say this.
@@ -141,20 +155,149 @@ async fn a_long_range_is_walked_in_slices_and_others_are_served_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_bypass_begun_at_one_instance_holds_at_the_other_until_it_is_ended() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let [first, second] = pair(&consumer, &redis).await;
+    first.send(&stripe("e1")).await;
+    first.send(&github("g1")).await;
+    Keys::of(&redis).done("stripe", "e1").await;
+    Keys::of(&redis).done("github", "g1").await;
+    assert_eq!(second.send(&stripe("e1")).await.outcome(), "duplicate");
+
+    let begun = ask_with(&first, "PUT", "/api/bypass/stripe", "{\"for\":\"10m\"}").await;
+    assert_eq!((begun.status, begun.json()["active"].as_bool()), (200, Some(true)), "{begun:?}");
+    bypassed(&second, "stripe", true).await;
+    assert_eq!(second.send(&stripe("e1")).await.outcome(), "forwarded");
+    let again = consumer.seen().pop().unwrap();
+    assert_eq!((again.mark(), again.header("hookonce-attempt")), (Some("replay"), Some("2")));
+    assert_eq!(second.metrics().await.marked("stripe", "replay"), 1.0);
+    // It is about what is done: a new event is as new as ever, and another provider's duplicate a duplicate.
+    assert_eq!(second.send(&stripe("new")).await.outcome(), "forwarded");
+    assert_eq!(consumer.seen().pop().unwrap().mark(), None);
+    assert_eq!(second.send(&github("g1")).await.outcome(), "duplicate");
+
+    let verbose = Delivery::plain("GET", "/readyz?verbose").send(second.admin).await.json();
+    assert_eq!(verbose["bypassed"][0]["provider"], "stripe", "{verbose}");
+    assert_eq!(ask(&second, "DELETE", "/api/bypass/stripe").await.json()["active"], false);
+    bypassed(&first, "stripe", false).await;
+    for instance in [&first, &second] {
+        assert_eq!(instance.send(&stripe("e1")).await.outcome(), "duplicate");
+    }
+    assert_eq!(ask(&second, "DELETE", "/api/bypass/stripe").await.status, 404);
+    assert_eq!(audited(&first, "begin a bypass", 1).await[0]["provider"], "stripe");
+    assert_eq!(audited(&second, "end a bypass", 2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn copies_at_once_are_forwarded_once_during_a_bypass_too() {
+    const COPIES: usize = 10;
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let consumer = Consumer::deciding(move |_, nth| match nth {
+        1 => Act::Answer(200),
+        _ => Act::Behind(held.clone(), Box::new(Act::Answer(200))),
+    })
+    .await;
+    let redis = RedisProcess::start();
+    let both = pair(&consumer, &redis).await;
+    both[0].send(&stripe("e1")).await;
+    Keys::of(&redis).done("stripe", "e1").await;
+    assert_eq!(ask_with(&both[0], "PUT", "/api/bypass/stripe", "{\"for\":\"10m\"}").await.status, 200);
+    bypassed(&both[1], "stripe", true).await;
+    let mut copies = tokio::task::JoinSet::new();
+    for copy in 0..COPIES {
+        let to = both[copy % 2].listen;
+        copies.spawn(async move { stripe("e1").send(to).await });
+    }
+    // All of them are under way once they are verified and one instance looks at the other's claim.
+    let sum = async |name: &str, label| {
+        let values = [both[0].metrics().await, both[1].metrics().await].map(|metrics| metrics.value(name, &[label]));
+        values[0] + values[1]
+    };
+    eventually("copies that wait", async || {
+        let verified = sum("hookonce_secret_matches_total", ("provider", "stripe")).await;
+        let looks = sum("hookonce_store_seconds_count", ("op", "look")).await;
+        (verified == (COPIES + 1) as f64 && looks > 0.0).then_some(())
+    })
+    .await;
+    gate.open();
+    let answers = copies.join_all().await;
+    assert!(answers.iter().all(Answer::is_success), "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| answer.outcome() == "forwarded").count(), 1, "{answers:?}");
+    assert_eq!(consumer.count("e1"), 2);
+}
+
+#[tokio::test]
+async fn a_bypass_ends_by_itself_everywhere() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let [first, second] = pair(&consumer, &redis).await;
+    first.send(&stripe("e1")).await;
+    Keys::of(&redis).done("stripe", "e1").await;
+    assert_eq!(ask_with(&first, "PUT", "/api/bypass/stripe", "{\"for\":\"3s\"}").await.status, 200);
+    assert_eq!(first.send(&stripe("e1")).await.outcome(), "forwarded");
+    let life = Keys::of(&redis).ttl("test:bypass-stripe");
+    assert!((1..=3).contains(&life), "{life}");
+    bypassed(&second, "stripe", true).await;
+    for instance in [&first, &second] {
+        bypassed(instance, "stripe", false).await;
+        assert_eq!(instance.send(&stripe("e1")).await.outcome(), "duplicate");
+        eventually("a word of its end", async || instance.log().contains("the bypass has ended").then_some(())).await;
+    }
+    assert!(!Keys::of(&redis).names().contains(&"test:bypass-stripe".to_owned()));
+}
+
+#[tokio::test]
+async fn an_instance_that_starts_during_a_bypass_knows_of_it() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let [first, mut second] = pair(&consumer, &redis).await;
+    second.stop().await;
+    assert_eq!(ask_with(&first, "PUT", "/api/bypass/github", "{\"for\":\"1h\"}").await.status, 200);
+    let third = Instance::start(&with_token(&consumer).store(&redis.url())).await;
+    bypassed(&third, "github", true).await;
+    let left = ask(&third, "GET", "/api/bypass/github").await.json()["left_s"].as_u64().unwrap();
+    assert!((3590..=3600).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn a_bypass_holds_while_the_store_is_down_too() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let setup = with_token(&consumer).store(&redis.url()).stripe("on_store_down = \"local\"").github("on_store_down = \"local\"");
+    let instance = Instance::start(&setup).await;
+    instance.send(&stripe("e1")).await;
+    instance.send(&github("g1")).await;
+    Keys::of(&redis).done("stripe", "e1").await;
+    Keys::of(&redis).done("github", "g1").await;
+    assert_eq!(ask_with(&instance, "PUT", "/api/bypass/stripe", "{\"for\":\"1h\"}").await.status, 200);
+    drop(redis);
+    // This process remembers both of them.
+    assert_eq!(instance.send(&github("g1")).await.outcome(), "duplicate");
+    for mark in ["store-down", "replay"] {
+        instance.send(&stripe("e1")).await;
+        assert_eq!(consumer.seen().pop().unwrap().mark(), Some(mark));
+    }
+    assert_eq!(consumer.count("e1"), 3);
+}
+
+#[tokio::test]
 async fn without_the_token_nothing_is_changed_and_the_attempt_is_noted() {
     let consumer = Consumer::answering(200).await;
     let open = Instance::start(&in_front_of(&consumer)).await;
     let guarded = Instance::start(&with_token(&consumer)).await;
     for (instance, status) in [(&open, 403), (&guarded, 401)] {
         instance.send(&stripe("e1")).await;
-        for (method, path) in [("DELETE", "/api/events?provider=stripe&since=1h"), ("DELETE", "/api/events/stripe/e1")] {
-            let answer = Delivery::plain(method, path).send(instance.admin).await;
+        for (method, path) in [
+            ("DELETE", "/api/events?provider=stripe&since=1h"),
+            ("DELETE", "/api/events/stripe/e1"),
+            ("PUT", "/api/bypass/stripe"),
+            ("DELETE", "/api/bypass/stripe"),
+        ] {
+            let answer = Delivery::plain(method, path).with_body("{\"for\":\"1m\"}").send(instance.admin).await;
             assert_eq!(answer.status, status, "{method} {path}");
         }
-        assert_eq!(audited(instance, "refused", 2).await.len(), 2);
+        assert_eq!(audited(instance, "refused", 4).await.len(), 4);
         assert_eq!(instance.send(&stripe("e1")).await.outcome(), "duplicate");
     }
-    for path in ["/api/events?provider=stripe&since=1h"] {
+    for path in ["/api/bypass", "/api/bypass/stripe", "/api/events?provider=stripe&since=1h"] {
         assert_eq!(Delivery::plain("GET", path).send(open.admin).await.status, 200, "{path}");
         assert_eq!(Delivery::plain("GET", path).send(guarded.admin).await.status, 401, "{path}");
     }
@@ -164,7 +307,17 @@ async fn without_the_token_nothing_is_changed_and_the_attempt_is_noted() {
 async fn a_wish_that_cannot_be_understood_is_refused() {
     let consumer = Consumer::answering(200).await;
     let instance = Instance::start(&with_token(&consumer)).await;
+    for body in
+        ["", "30m", "{}", "{\"for\":30}", "{\"for\":\"30\"}", "{\"for\":\"0s\"}", "{\"for\":\"25h\"}", "{\"for\":\"1m\",\"x\":1}"]
+    {
+        assert_eq!(ask_with(&instance, "PUT", "/api/bypass/stripe", body).await.status, 400, "{body}");
+    }
     for (method, path, status) in [
+        ("PUT", "/api/bypass/nobody", 404),
+        ("GET", "/api/bypass/nobody", 404),
+        ("POST", "/api/bypass/stripe", 405),
+        ("DELETE", "/api/bypass", 405),
+        ("GET", "/api/bypassed", 404),
         ("DELETE", "/api/events", 400),
         ("DELETE", "/api/events?provider=stripe", 400),
         ("DELETE", "/api/events?provider=nobody&since=1h", 404),
@@ -172,8 +325,9 @@ async fn a_wish_that_cannot_be_understood_is_refused() {
         ("DELETE", "/api/events?provider=stripe&since=1h&until=2h", 400),
         ("GET", "/api/events?provider=stripe&since=", 400),
     ] {
-        assert_eq!(ask(&instance, method, path).await.status, status, "{method} {path}");
+        assert_eq!(ask_with(&instance, method, path, "{\"for\":\"1m\"}").await.status, status, "{method} {path}");
     }
+    assert_eq!(ask(&instance, "GET", "/api/bypass").await.json()["bypasses"].as_array().unwrap().len(), 0);
 }
 
 #[tokio::test]
