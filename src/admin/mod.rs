@@ -144,7 +144,10 @@ impl Admin {
 
     /// Tells every instance that an operator has changed something which they keep in memory.
     pub async fn announce(&self) -> Result<(), StoreError> {
-        self.store.announce(&self.config.store.marker()).await.map(drop)
+        let key = self.config.store.marker();
+        // An operator may be quicker than the watch, which makes it as a rule.
+        self.store.mark(&key, None).await?;
+        self.store.announce(&key).await.map(drop)
     }
 
     /// Serving and not draining; with `readiness = "store"`, the store counts too.

@@ -69,8 +69,6 @@ impl<C: Cells> Store<C> {
 
     /// Tells every instance to read again what an operator can change.
     pub async fn announce(&self, key: &str) -> Result<Marker, StoreError> {
-        // An operator may be quicker than the watch, which makes it.
-        self.mark(key, None).await?;
         self.amend(key, |marker| marker.edition += 1).await
     }
 

@@ -70,6 +70,19 @@ async fn an_event_forgotten_at_one_instance_goes_through_the_other_marked() {
     assert!(lines[0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{lines:?}");
 }
 
+#[tokio::test]
+async fn an_operator_may_be_quicker_than_the_watch_over_the_store() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let [instance, _] = pair(&consumer, &redis).await;
+    instance.send(&stripe("e1")).await;
+    let mut keys = Keys::of(&redis);
+    keys.done("stripe", "e1").await;
+    // As before the watch has made the marker.
+    keys.remove("test:marker");
+    let answer = ask(&instance, "DELETE", "/api/events/stripe/e1").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
 /// A completion as it stands in Redis, of this long ago.
 fn done(ago: Duration) -> String {
     let at = (now() - ago).duration_since(UNIX_EPOCH).unwrap().as_millis();

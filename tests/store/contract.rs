@@ -69,7 +69,6 @@ on_every_store! {
     a_claim_whose_lease_is_over_can_be_forgotten
     a_done_event_is_opened_only_while_it_is_the_one_that_was_seen
     a_bypass_lives_for_its_length_and_can_be_ended
-    an_announcement_needs_no_marker_to_be_there
     an_unknown_event_is_absent
     keep_extends_what_was_seen_and_nothing_else
     keep_does_not_renew_a_claim
@@ -443,14 +442,6 @@ async fn a_bypass_lives_for_its_length_and_can_be_ended<F: Fixture>(fixture: &F)
     assert!(!store.set_bypass("n:bypass-p", None).await.unwrap(), "it was ended before");
     store.set_bypass("n:bypass-p", Some(Duration::from_secs(1))).await.unwrap();
     eventually(|| async { store.bypass("n:bypass-p").await.unwrap().is_none() }).await;
-}
-
-async fn an_announcement_needs_no_marker_to_be_there<F: Fixture>(fixture: &F) {
-    let store = fixture.store();
-    let first = store.announce("n:marker").await.unwrap();
-    assert_eq!(store.pulse("n:marker").await.unwrap().as_ref(), Some(&first));
-    let second = store.announce("n:marker").await.unwrap();
-    assert!(second.is_of_same_store(&first) && second.edition > first.edition);
 }
 
 async fn an_unknown_event_is_absent<F: Fixture>(fixture: &F) {

@@ -61,6 +61,10 @@ impl Keys {
         pipe.exec(&mut self.link).unwrap();
     }
 
+    pub fn remove(&mut self, key: &str) {
+        self.ask::<()>(redis::cmd("DEL").arg(key));
+    }
+
     /// Waits until the event is done, and gives what is stored.
     pub async fn done(&mut self, provider: &str, event: &str) -> String {
         let (key, keys) = (Self::name(provider, event), std::sync::Mutex::new(self));
