@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::events::rfc3339;
-use super::{Admin, AdminResponse, Denied, json_reply};
+use super::{Admin, AdminResponse, Denied, json_reply, outcome};
 use crate::config::units::{self, Written};
 use crate::pipeline::route::Route;
 use crate::store::{StoreError, entry};
@@ -78,7 +78,7 @@ async fn length(request: Request<Incoming>) -> Result<Duration, Denied> {
 
 async fn begin(admin: &Admin, route: &Route, length: Duration, peer: SocketAddr) -> Result<AdminResponse, Denied> {
     let written = write(admin, route, Some(length)).await;
-    let (provider, result) = (&route.provider.name, outcome(&written));
+    let (provider, result) = (&route.provider.name, outcome(&written, |_| "ok".to_owned()));
     tracing::warn!(target: "hookonce::audit", %peer, provider, length = %Written(length), result, "begin a bypass");
     written?;
     Ok(json_reply(StatusCode::OK, &shown(route)))
@@ -86,7 +86,7 @@ async fn begin(admin: &Admin, route: &Route, length: Duration, peer: SocketAddr)
 
 async fn end(admin: &Admin, route: &Route, peer: SocketAddr) -> Result<AdminResponse, Denied> {
     let written = write(admin, route, None).await;
-    let (provider, result) = (&route.provider.name, outcome(&written));
+    let (provider, result) = (&route.provider.name, outcome(&written, |_| "ok".to_owned()));
     tracing::warn!(target: "hookonce::audit", %peer, provider, result, "end a bypass");
     if !written? {
         return Err(Denied::new(StatusCode::NOT_FOUND, "no bypass of this provider is on"));
@@ -102,10 +102,6 @@ async fn write(admin: &Admin, route: &Route, length: Option<Duration>) -> Result
     note(admin);
     admin.announce().await?;
     Ok(was_on)
-}
-
-fn outcome<T>(written: &Result<T, StoreError>) -> String {
-    written.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned())
 }
 
 /// Reads what the store has of all of them.

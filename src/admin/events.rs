@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::query::Query;
-use super::{Admin, AdminResponse, Denied, json_reply, range};
+use super::{Admin, AdminResponse, Denied, json_reply, outcome, range};
 use crate::pipeline::identify::EventKey;
 use crate::store::{Entry, Forgotten, Remembered, entry};
 use crate::telemetry::StoreOp;
@@ -52,22 +52,29 @@ async fn show(admin: &Admin, keys: &[EventKey]) -> Result<AdminResponse, Denied>
 }
 
 async fn forget(admin: &Admin, keys: &[EventKey], peer: SocketAddr) -> Result<AdminResponse, Denied> {
+    let mut told = None;
     for key in keys {
         let forgotten = admin.telemetry.store(StoreOp::Forget, admin.store.forget(key)).await;
-        tracing::warn!(target: "hookonce::audit", %peer, event = key.as_str(), result = ?forgotten, "forget an event");
-        match forgotten? {
-            Forgotten::Forgotten => {
-                admin.announce().await?;
-                return Ok(json_reply(StatusCode::OK, &json!({ "status": "forgotten", "key": key.as_str() })));
-            }
-            Forgotten::Absent => {}
-            Forgotten::InFlight { lease_left } => {
-                let reason = format!("the consumer is at work on it; its lease has {} ms left", lease_left.as_millis());
-                return Err(Denied::new(StatusCode::CONFLICT, reason));
-            }
+        let is_absent = matches!(forgotten, Ok(Forgotten::Absent));
+        told = Some((key.as_str(), forgotten));
+        if !is_absent {
+            break;
         }
     }
-    Err(absent())
+    let (key, forgotten) = told.ok_or_else(absent)?;
+    let result = outcome(&forgotten, |forgotten| format!("{forgotten:?}"));
+    tracing::warn!(target: "hookonce::audit", %peer, event = key, result, "forget an event");
+    match forgotten? {
+        Forgotten::Forgotten => {
+            admin.announce().await?;
+            Ok(json_reply(StatusCode::OK, &json!({ "status": "forgotten", "key": key })))
+        }
+        Forgotten::Absent => Err(absent()),
+        Forgotten::InFlight { lease_left } => {
+            let reason = format!("the consumer is at work on it; its lease has {} ms left", lease_left.as_millis());
+            Err(Denied::new(StatusCode::CONFLICT, reason))
+        }
+    }
 }
 
 /// `?provider=NAME&id=BEGINNING`.

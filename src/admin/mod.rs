@@ -231,6 +231,11 @@ impl From<StoreError> for Denied {
     }
 }
 
+/// How a change ended, for the audit.
+fn outcome<T>(result: &Result<T, StoreError>, told: impl FnOnce(&T) -> String) -> String {
+    result.as_ref().map_or_else(ToString::to_string, told)
+}
+
 fn is_write(request: &Request<Incoming>) -> bool {
     !matches!(*request.method(), Method::GET | Method::HEAD)
 }

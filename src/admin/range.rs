@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::events::rfc3339;
 use super::moment::Moment;
 use super::query::Query;
-use super::{Admin, AdminResponse, Denied, json_reply};
+use super::{Admin, AdminResponse, Denied, json_reply, outcome};
 use crate::pipeline::identify::EventKey;
 use crate::store::{Cursor, Done, Entry, Mark, Remembered, StoreError, entry};
 use crate::telemetry::StoreOp;
@@ -57,7 +57,7 @@ pub async fn forget(admin: &Admin, query: &Query<'_>, peer: SocketAddr) -> Resul
     let walked = range.walk(admin, &mut tally, true).await;
     let walked = admin.announce().await.and(walked);
     // Whatever stopped it: what was changed by then is told.
-    let result = walked.as_ref().map_or_else(ToString::to_string, |_| "ok".to_owned());
+    let result = outcome(&walked, |_| "ok".to_owned());
     let (provider, since, until) = (range.provider, rfc3339(range.since), rfc3339(range.until));
     let Tally { forgotten, in_flight, .. } = tally;
     tracing::warn!(target: "hookonce::audit", %peer, provider, since, until, forgotten, in_flight, result, "forget events by time");

@@ -150,9 +150,18 @@ pub fn as_told(body: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(body.trim_ascii_end())
 }
 
-/// Fit for a URL. An id comes as it is shown, which encodes its percent signs already.
+/// A text as it stands in a URL.
 pub fn encoded(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-~:+/%".contains(&byte);
+    encoded_but(text, b"_.-~:+")
+}
+
+/// An id is typed as it is shown, which encodes its percent signs already.
+pub fn encoded_id(text: &str) -> String {
+    encoded_but(text, b"_.-~:+/%")
+}
+
+fn encoded_but(text: &str, plain: &[u8]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || plain.contains(&byte);
     let written = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(written).collect()
 }

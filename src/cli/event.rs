@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 
-use super::caller::{Access, Caller, as_told, encoded, parsed};
+use super::caller::{Access, Caller, as_told, encoded, encoded_id, parsed};
 use super::{UNUSABLE, fail, say};
 use crate::admin::moment::Moment;
 use crate::config::Environment;
@@ -190,5 +190,5 @@ impl Event {
 }
 
 fn target(provider: &str, id: &str) -> String {
-    format!("/api/events/{}/{}", encoded(provider), encoded(id))
+    format!("/api/events/{}/{}", encoded(provider), encoded_id(id))
 }

@@ -66,7 +66,7 @@ async fn an_event_forgotten_at_one_instance_goes_through_the_other_marked() {
     Keys::of(&redis).done("stripe", "e1").await;
     assert_eq!(first.send(&stripe("e1")).await.outcome(), "duplicate");
     let lines = audited(&first, "forget an event", 1).await;
-    assert_eq!((lines.len(), lines[0]["event"].as_str()), (1, Some("test:stripe:e1")));
+    assert_eq!((lines.len(), &lines[0]["event"], &lines[0]["result"]), (1, &"test:stripe:e1".into(), &"Forgotten".into()));
     assert!(lines[0]["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{lines:?}");
 }
 

@@ -73,7 +73,8 @@ fn walk(caller: &Caller, method: &str, provider: &str, range: &mut Range) -> Res
         let is_long = slice.next.is_some() || from.is_some();
         if is_long && io::stderr().is_terminal() {
             let end = if slice.next.is_some() { "" } else { "\n" };
-            eprint!("\r{} events looked at, {} done then, {} forgotten{end}", total.seen, total.done, total.forgotten);
+            let (count, word) = if method == "GET" { (total.done, "to forget") } else { (total.forgotten, "forgotten") };
+            eprint!("\r{} events looked at, {count} {word}{end}", total.seen);
         }
         *range = Range { since: slice.since, until: Some(slice.until) };
         match slice.next {
