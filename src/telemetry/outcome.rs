@@ -62,6 +62,7 @@ words!(
         Look = "look",
         Find = "find",
         Forget = "forget",
+        Bypass = "bypass",
         Pulse = "pulse",
     }
 );
