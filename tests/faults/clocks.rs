@@ -109,9 +109,9 @@ async fn leases_are_the_same_to_proxies_whose_clocks_are_twenty_minutes_apart() 
         assert_eq!(taker.send(&github("e1")).await.outcome(), "in_flight");
         holder.kill();
         assert_eq!(until_accepted(&github("e1"), taker.listen).await.answer.outcome(), "forwarded");
-        // Not earlier than the lease says, and not much later; three seconds are for a busy machine.
+        // Not earlier than the lease says, and not by the minutes that the clocks are off later.
         let took = began.elapsed();
-        assert!((Duration::from_secs(2)..Duration::from_secs(5)).contains(&took), "{took:?}");
+        assert!((Duration::from_secs(2)..Duration::from_secs(10)).contains(&took), "{took:?}");
         assert_eq!(consumer.seen()[1].mark(), Some("unknown"));
         assert_eq!(taker.send(&github("e1")).await.outcome(), "duplicate");
     }
