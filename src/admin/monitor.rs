@@ -20,7 +20,8 @@ const SKEW_WORTH_SAYING: Duration = Duration::from_secs(30);
 pub async fn watch(admin: &Admin) -> ! {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut watch = Watch { admin, key: admin.config.store.marker(), is_up: None, pulses: 0, known: None, server: None };
+    let mut watch =
+        Watch { admin, key: admin.config.store.marker(), is_up: None, pulses: 0, known: None, has_news: false, server: None };
     loop {
         ticks.tick().await;
         watch.turn().await;
@@ -50,6 +51,8 @@ struct Watch<'a> {
     pulses: u32,
     /// The marker as it was seen last.
     known: Option<Marker>,
+    /// Whether something that an operator can change has to be read again.
+    has_news: bool,
     /// The server as it was seen last.
     server: Option<Server>,
 }
@@ -104,19 +107,23 @@ impl Watch<'_> {
             // Never seen by anybody: a new store.
             None => admin.store.mark(&self.key, None).await?,
         };
+        // First of all: whoever sees the reset counted may rely on its mark.
+        admin.condition.set_reset(marker.reset);
         if is_emptied || is_replaced {
             admin.telemetry.metrics.store_resets.inc();
             let what =
                 if is_emptied { "has lost its data" } else { "was restarted or replaced and may have lost its latest writes" };
             tracing::warn!("the store {what}: events it knew may be forwarded again, marked where their own time is known");
         }
-        let is_news = self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
-        if is_news {
+        self.has_news |=
+            self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
+        // Known even if the rest fails: a reset is counted once.
+        self.known = Some(marker);
+        if self.has_news {
             admin.reserve.recent.clear();
             bypass::reread(admin).await?;
+            self.has_news = false;
         }
-        admin.condition.set_reset(marker.reset);
-        self.known = Some(marker);
         Ok(())
     }
 
