@@ -29,7 +29,7 @@ use tokio::time::sleep;
 use crate::app::Lifecycle;
 use crate::config::{Config, Readiness};
 use crate::pipeline::route::Routes;
-use crate::store::{Store, StoreError};
+use crate::store::{Condition, Reserve, Store, StoreError};
 use crate::telemetry::Telemetry;
 
 /// Scrapers, probes and a few people.
@@ -45,6 +45,8 @@ pub struct Admin {
     pub routes: Arc<Routes>,
     pub telemetry: Arc<Telemetry>,
     pub lifecycle: Lifecycle,
+    pub reserve: Arc<Reserve>,
+    pub condition: Arc<Condition>,
     pub store: Store,
 }
 
@@ -98,6 +100,11 @@ impl Admin {
             _ => Denied::new(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events")
                 .respond(),
         }
+    }
+
+    /// Tells every instance that an operator has changed something which they keep in memory.
+    pub async fn announce(&self) -> Result<(), StoreError> {
+        self.store.announce(&self.config.store.marker()).await.map(drop)
     }
 
     /// Serving and not draining; with `readiness = "store"`, the store counts too.

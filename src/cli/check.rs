@@ -56,7 +56,7 @@ async fn reach_store(config: &Config) -> Result<String, String> {
     }
     let words = |error: StoreError| error.to_string();
     let store = StoreSource::open(&config.store).map_err(words)?.connect().map_err(words)?;
-    store.ping().await.map_err(words)?;
+    store.pulse(&config.store.marker()).await.map_err(words)?;
     match store.about().await.map_err(words)? {
         Some(about) if about.evicts() => {
             Err(format!("maxmemory-policy is {}: forgotten events would be forwarded again; set noeviction", about.policy))

@@ -28,7 +28,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use ipnet::IpNet;
 
-use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, Scheme};
 pub use address::Upstream;
 pub use fingerprint::Fingerprint;
 pub use flags::Flags;
@@ -80,6 +80,13 @@ pub struct StoreConfig {
     pub ca_file: Option<PathBuf>,
 }
 
+impl StoreConfig {
+    /// The key that tells one store from an emptied one. An event's key has a colon more.
+    pub fn marker(&self) -> String {
+        format!("{}:marker", self.namespace)
+    }
+}
+
 /// Bounds of the listening side. What is beyond one of them is refused.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -99,6 +106,10 @@ pub struct Limits {
     pub waiters_per_event: usize,
     /// How much of an answer is kept in memory, to be shared with waiting copies; the rest is streamed.
     pub answer: Size,
+    /// Completed events kept in memory, for while the store does not answer.
+    pub recent: Size,
+    /// Events that the process claims for itself while the store does not answer.
+    pub local_claims: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -129,6 +140,8 @@ pub struct Provider {
     pub keys: Vec<Key>,
     /// `None`: the provider gives its events no id.
     pub event_id: Option<IdRule>,
+    /// When the event came to be, by the provider.
+    pub event_time: Option<EventTime>,
     pub tenant: Option<Tenant>,
     pub handshake: Option<Handshake>,
     /// How long the provider keeps trying by itself. Nought: it never does. `None`: not known.
@@ -153,6 +166,8 @@ pub struct Provider {
     pub release_on: Option<Statuses>,
     pub ambiguous: Ambiguous,
     pub on_store_down: OnStoreDown,
+    /// How long "closed" refuses before it turns to "local".
+    pub closed_max: Option<Duration>,
     pub settle: Settle,
     pub enforce: bool,
     pub dedupe: Dedupe,
@@ -216,7 +231,7 @@ choices!(
 );
 choices!(
     /// What happens to a delivery while the store cannot be asked.
-    OnStoreDown { Closed = "closed", Open = "open" } pending { "local" }
+    OnStoreDown { Closed = "closed", Local = "local", Open = "open" }
 );
 choices!(
     /// Whether the reply waits for the completion to be stored.

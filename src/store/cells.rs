@@ -28,11 +28,24 @@ pub trait Cells: Send + Sync {
     /// What the cell holds, and how much of its life is left.
     fn read(&self, key: &str) -> impl Future<Output = Result<Option<Held>, StoreError>> + Send;
 
-    /// Cells whose key begins with `prefix`, at most `limit`, in no particular order.
-    fn scan(&self, prefix: &str, limit: usize) -> impl Future<Output = Result<Vec<(String, Held)>, StoreError>> + Send;
+    /// One step over the cells whose key begins with `prefix`, in no particular order. A cell that is there all the while
+    /// comes at least once.
+    fn walk(&self, prefix: &str, from: Option<Cursor>) -> impl Future<Output = Result<Step, StoreError>> + Send;
 
-    /// Whether the store answers.
-    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Whether the store answers, and what the cell `marker` holds. Cheaper and less patient than `read`: it is asked
+    /// twice a second, and an outage is to be known soon.
+    fn pulse(&self, marker: &str) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
+}
+
+/// Where a walk goes on, in the terms of the store that gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor(pub String);
+
+/// Some of the cells of a walk, perhaps none, and where it goes on; `None` at its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    pub cells: Vec<(String, Held)>,
+    pub next: Option<Cursor>,
 }
 
 /// A compare-and-set.
@@ -98,6 +111,10 @@ pub enum StoreErrorKind {
     Unreachable,
     /// No answer within the budget.
     Timeout,
+    /// It has not answered for a while, and is not asked.
+    BreakerOpen,
+    /// The server answered that it cannot serve yet, or no longer: it is loading, read-only, without a master.
+    NotReady,
     /// The server answered with an error.
     Refused,
     /// The cell holds something that hookonce did not write.
@@ -107,13 +124,16 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    pub const ALL: &'static [Self] = &[Self::Unreachable, Self::Timeout, Self::Refused, Self::Foreign, Self::Local];
+    pub const ALL: &'static [Self] =
+        &[Self::Unreachable, Self::Timeout, Self::BreakerOpen, Self::NotReady, Self::Refused, Self::Foreign, Self::Local];
 
     /// The word of the metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::Timeout => "timeout",
+            Self::BreakerOpen => "breaker_open",
+            Self::NotReady => "not_ready",
             Self::Refused => "refused",
             Self::Foreign => "foreign",
             Self::Local => "local",
@@ -124,6 +144,11 @@ impl StoreErrorKind {
 impl StoreError {
     pub fn new(kind: StoreErrorKind, detail: impl fmt::Display) -> Self {
         Self { kind, detail: detail.to_string() }
+    }
+
+    /// Whether the store was asked and does not serve: another call would have fared no better.
+    pub fn is_outage(&self) -> bool {
+        matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Timeout | StoreErrorKind::NotReady)
     }
 
     /// The server did not understand the command: it is older than the command.
@@ -144,3 +169,9 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl AsRef<Self> for StoreError {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}

@@ -25,11 +25,23 @@ pub enum Mark {
     Forgotten,
     /// The store could not be asked.
     StoreDown,
+    /// The store has lost what it knew of events as old as this one.
+    StoreReset,
+    /// An operator lets events through again for a while.
+    Replay,
 }
 
 impl Mark {
-    pub const ALL: &'static [Self] =
-        &[Self::Unknown, Self::Conflict, Self::NoId, Self::Observe, Self::Forgotten, Self::StoreDown];
+    pub const ALL: &'static [Self] = &[
+        Self::Unknown,
+        Self::Conflict,
+        Self::NoId,
+        Self::Observe,
+        Self::Forgotten,
+        Self::StoreDown,
+        Self::StoreReset,
+        Self::Replay,
+    ];
 
     /// The word in the header, the metric label and the stored entry.
     pub fn as_str(self) -> &'static str {
@@ -40,6 +52,8 @@ impl Mark {
             Self::Observe => "observe",
             Self::Forgotten => "forgotten",
             Self::StoreDown => "store-down",
+            Self::StoreReset => "store-reset",
+            Self::Replay => "replay",
         }
     }
 
@@ -60,9 +74,15 @@ impl Token {
         Ok(Self(bytes))
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let bytes = data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         bytes.try_into().ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&data_encoding::BASE64URL_NOPAD.encode(&self.0))
     }
 }
 
@@ -220,7 +240,7 @@ fn doubt(text: &str) -> Option<Option<Mark>> {
 }
 
 /// An empty field is `None`; anything else must parse.
-fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+pub(super) fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { parse(text).map(Some) }
 }
 
@@ -228,11 +248,11 @@ fn since_epoch(at: SystemTime) -> Duration {
     at.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn millis(at: SystemTime) -> u128 {
+pub(super) fn millis(at: SystemTime) -> u128 {
     since_epoch(at).as_millis()
 }
 
-fn time(text: &str) -> Option<SystemTime> {
+pub(super) fn time(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
 }
 

@@ -9,9 +9,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
@@ -20,18 +21,16 @@ use redis::{
 };
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::cells::{Cells, Change, FOR_EVER, Held, StoreError, StoreErrorKind, Swapped};
+use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, StoreErrorKind, Swapped};
 use crate::config::Secret;
 
 /// Between two tries of one call: long enough for a server to come back from a blip, short against any budget.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Commands of concurrent deliveries that may queue for the connection before callers wait.
 const PIPELINE_BUFFER: usize = 1024;
-const PING_WAIT: Duration = Duration::from_millis(400);
+const PULSE_WAIT: Duration = Duration::from_millis(400);
 /// A peer that is gone without a word is noticed after this long, by keepalive or unacknowledged data.
 const DEAD_PEER: Duration = Duration::from_secs(5);
-/// A search walks the whole keyspace in steps; it may take this many times the budget of one call.
-const SCAN_BUDGETS: u32 = 10;
 const SCAN_STEP: usize = 500;
 
 /// A script, and the same for a server whose memory is full (known since 7.0).
@@ -217,33 +216,14 @@ impl RedisCells {
         }
     }
 
-    /// What the server says of itself: version, memory policy, evictions.
+    /// What the server says of itself: version, memory policy, evictions, the time.
     pub async fn about(&self) -> Result<About, StoreError> {
         let text: String = self.ask(Call::Command(redis::cmd("INFO")), self.deadline()).await?;
-        let about = About::parse(&text);
+        let (seconds, micros): (u64, u64) = self.ask(Call::Command(redis::cmd("TIME")), self.deadline()).await?;
+        let clock = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
+        let about = About { clock: Some(clock), ..About::parse(&text) };
         self.scripts_only.fetch_or(about.is_before_7(), Ordering::Relaxed);
         Ok(about)
-    }
-
-    async fn keys(&self, prefix: &str, limit: usize, deadline: Instant) -> Result<Vec<String>, StoreError> {
-        let pattern = format!("{}*", escape_glob(prefix));
-        let (mut found, mut cursor): (Vec<String>, u64) = (Vec::new(), 0);
-        while Instant::now() < deadline {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(SCAN_STEP);
-            let (next, keys): (u64, Vec<Vec<u8>>) = self.ask(Call::Command(scan), self.deadline().min(deadline)).await?;
-            // A key that is not text is somebody else's.
-            found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
-            // A key may come twice while the server resizes its table.
-            found.sort_unstable();
-            found.dedup();
-            if next == 0 || found.len() >= limit {
-                found.truncate(limit);
-                return Ok(found);
-            }
-            cursor = next;
-        }
-        Err(StoreError::new(StoreErrorKind::Timeout, "the search did not come to an end in time"))
     }
 
     async fn read_until(&self, key: &str, deadline: Instant) -> Result<Option<Held>, StoreError> {
@@ -299,27 +279,34 @@ impl Cells for RedisCells {
         self.read_until(key, self.deadline()).await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Held)>, StoreError> {
-        let deadline = Instant::now() + self.budget * SCAN_BUDGETS;
-        let mut found = Vec::new();
-        for key in self.keys(prefix, limit, deadline).await? {
-            match self.read_until(&key, self.deadline().min(deadline)).await {
-                Ok(Some(held)) => found.push((key, held)),
-                Ok(None) => {}
+    async fn walk(&self, prefix: &str, from: Option<Cursor>) -> Result<Step, StoreError> {
+        let mut scan = redis::cmd("SCAN");
+        let from = from.map_or_else(|| "0".to_owned(), |Cursor(place)| place);
+        scan.arg(from).arg("MATCH").arg(format!("{}*", escape_glob(prefix))).arg("COUNT").arg(SCAN_STEP);
+        let (next, keys): (String, Vec<Vec<u8>>) = self.ask(Call::Command(scan), self.deadline()).await?;
+        let deadline = self.deadline();
+        // A key that is not text is somebody else's. The reads share the connection, and with it their writes.
+        let keys = keys.into_iter().filter_map(|key| String::from_utf8(key).ok());
+        let reading = keys.map(async |key| (self.read_until(&key, deadline).await, key));
+        let mut cells = Vec::new();
+        for (held, key) in join_all(reading).await {
+            match held {
+                Ok(held) => cells.extend(held.map(|held| (key, held))),
                 Err(error) if error.kind == StoreErrorKind::Foreign => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(found)
+        Ok(Step { cells, next: (next != "0").then_some(Cursor(next)) })
     }
 
-    /// One try, and a short one: whoever asks wants to know of an outage now.
-    async fn ping(&self) -> Result<(), StoreError> {
+    /// One try, and a short one. Neither GET nor a script, so that the server's own counts of those are of deliveries.
+    async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
         let mut link = self.link.clone();
-        let pinging = Call::Command(redis::cmd("PING"));
-        match timeout(PING_WAIT.min(self.budget), pinging.send(&mut link)).await {
-            Ok(answer) => answer.map(drop).map_err(store_error),
-            Err(_) => Err(StoreError::new(StoreErrorKind::Timeout, "no answer to a ping")),
+        let mut command = redis::cmd("GETRANGE");
+        command.arg(marker).arg(0).arg(-1);
+        match timeout(PULSE_WAIT.min(self.budget), Call::Command(command).send(&mut link)).await {
+            Ok(answer) => Ok(Some(read::<Bytes>(answer.map_err(store_error)?)?).filter(|value| !value.is_empty())),
+            Err(_) => Err(StoreError::new(StoreErrorKind::Timeout, "no sign of life")),
         }
     }
 }
@@ -375,6 +362,8 @@ fn store_error(error: RedisError) -> StoreError {
         StoreErrorKind::Timeout
     } else if error.kind() == ErrorKind::Io {
         StoreErrorKind::Unreachable
+    } else if may_pass(&error) {
+        StoreErrorKind::NotReady
     } else if error.to_string().contains("WRONGTYPE") {
         // Before 7.0 the code of an error in a script is that of the script.
         StoreErrorKind::Foreign
@@ -403,6 +392,10 @@ pub struct About {
     pub policy: String,
     pub maxmemory: u64,
     pub evicted_keys: u64,
+    /// Another one after a restart, and after a failover.
+    pub run_id: String,
+    /// Its clock, a moment ago.
+    pub clock: Option<SystemTime>,
 }
 
 impl About {
@@ -414,6 +407,8 @@ impl About {
             policy: field("maxmemory_policy").to_owned(),
             maxmemory: field("maxmemory").parse().unwrap_or(0),
             evicted_keys: field("evicted_keys").parse().unwrap_or(0),
+            run_id: field("run_id").to_owned(),
+            clock: None,
         }
     }
 

@@ -107,5 +107,5 @@ async fn a_redis_behind_tls_is_used_with_its_own_authority_only() {
     assert_eq!(trusted.put_new("key", "value".into(), budget).await.unwrap(), None);
     assert_eq!(trusted.read("key").await.unwrap().unwrap().value, "value");
     let stranger = RedisServer::new(&url, Some(certificate().cert.pem().into_bytes()), budget).unwrap().connect().unwrap();
-    assert!(stranger.ping().await.is_err());
+    assert!(stranger.pulse("marker").await.is_err());
 }

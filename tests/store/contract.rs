@@ -496,7 +496,7 @@ async fn a_foreign_value_is_neither_free_nor_done<F: Fixture>(fixture: &F) {
     for value in ["", "1", "x", "1d|200", "2d|200|1|44136fa355b3678a1146ad16f7e8649e|0"] {
         let key = event_key();
         store.cells().put(key.as_str(), Bytes::from_static(value.as_bytes()), RETENTION).await.unwrap();
-        assert_eq!(store.claim(&key, &terms(LEASE)).await.unwrap_err().kind, StoreErrorKind::Foreign, "{value}");
+        assert_eq!(store.claim(&key, &terms(LEASE)).await.unwrap_err().error.kind, StoreErrorKind::Foreign, "{value}");
         assert_eq!(store.look(&key).await.unwrap_err().kind, StoreErrorKind::Foreign, "{value}");
         assert_eq!(store.forget(&key).await.unwrap_err().kind, StoreErrorKind::Foreign, "{value}");
         let held = store.cells().read(key.as_str()).await.unwrap().unwrap();
@@ -585,5 +585,5 @@ async fn a_cell_may_hold_any_bytes<F: Fixture>(fixture: &F) {
 }
 
 async fn the_store_answers_a_ping<F: Fixture>(fixture: &F) {
-    fixture.store().ping().await.unwrap();
+    fixture.store().pulse("marker").await.unwrap();
 }

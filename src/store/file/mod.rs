@@ -35,7 +35,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::cells::{Cells, Change, Held, StoreError, StoreErrorKind, Swapped};
+use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
 use writer::{Batch, Job, Until, Writer};
 
 /// The longest a call waits for its turn and its answer, unless told otherwise. A disk that needs longer is as good as gone.
@@ -165,22 +165,15 @@ impl Cells for FileCells {
         self.decide(key, Until::Written, Decision::leave).await
     }
 
-    async fn scan(&self, prefix: &str, limit: usize) -> Result<Vec<(String, Held)>, StoreError> {
-        let (mut found, mut last) = (Vec::new(), None);
-        loop {
-            let prefix = prefix.to_owned();
-            let page = self.ask(Until::Written, move |batch| batch.page(&prefix, last, SCAN_STEP)).await?;
-            found.extend(page.live);
-            found.truncate(limit);
-            if page.last.is_none() || found.len() == limit {
-                return Ok(found);
-            }
-            last = page.last;
-        }
+    async fn walk(&self, prefix: &str, from: Option<Cursor>) -> Result<Step, StoreError> {
+        let (prefix, last) = (prefix.to_owned(), from.map(|Cursor(key)| key.into()));
+        let page = self.ask(Until::Written, move |batch| batch.page(&prefix, last, SCAN_STEP)).await?;
+        Ok(Step { cells: page.live, next: page.last.map(|key| Cursor(String::from_utf8_lossy(&key).into_owned())) })
     }
 
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.ask(Until::Written, |batch| batch.writable()).await
+    async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
+        self.ask(Until::Written, |batch| batch.writable()).await?;
+        Ok(self.read(marker).await?.map(|held| held.value))
     }
 }
 

@@ -79,7 +79,7 @@ async fn an_ended_cell_is_absent_before_it_is_swept() {
     cells.put_new("brief", "x".into(), Duration::from_millis(1)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(3)).await;
     assert_eq!(cells.read("brief").await.unwrap(), None);
-    assert_eq!(cells.scan("", 10).await.unwrap(), []);
+    assert_eq!(cells.walk("", None).await.unwrap().cells, []);
     assert!(!cells.touch("brief", "x".into(), LONG).await.unwrap());
     assert_eq!(cells.put_new("brief", "y".into(), LONG).await.unwrap(), None);
     cells.close().await.unwrap();
@@ -123,7 +123,7 @@ async fn after_a_failed_flush_nothing_more_is_written() {
     let text = error.to_string();
     assert!(text.contains("a flush failed") && text.contains("started again"), "{text}");
     assert_eq!(cells.put_new("after", "x".into(), LONG).await.unwrap_err().kind, StoreErrorKind::Local);
-    assert_eq!(cells.ping().await.unwrap_err().kind, StoreErrorKind::Local);
+    assert_eq!(cells.pulse("marker").await.unwrap_err().kind, StoreErrorKind::Local);
     assert!(cells.read("before").await.unwrap().is_some(), "reads go on");
     assert_eq!(cells.read("after").await.unwrap(), None);
     cells.close().await.unwrap();
