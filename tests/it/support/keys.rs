@@ -30,7 +30,7 @@ impl Keys {
     }
 
     pub fn flush(&mut self) {
-        self.ask(&mut redis::cmd("FLUSHALL"))
+        self.ask(&redis::cmd("FLUSHALL"))
     }
 
     /// Changes a setting of the server.
