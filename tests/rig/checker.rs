@@ -3,10 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::history::{At, Delivery, Event, Forward, History, Trouble};
+use super::history::{At, Delivery, Event, Forward, History, Part, Trouble};
 
 /// How long a trouble may still be felt after it was mended: leases that run out, connections that are made again.
 const AFTERMATH: Duration = Duration::from_secs(3);
+
+/// How often instances look at the store, and what they may need for it.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long an instance may need to know the store it has come to.
+const SETTLED_IN: Duration = Duration::from_secs(1);
 
 /// What was promised and not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +71,10 @@ pub struct Tally {
     /// Second effects that said that they might be.
     pub doubled_marked: usize,
     pub unmarked: usize,
-    /// Second effects without a mark that a counted loss of the store explains.
+    /// Second effects without a mark that a counted loss of the store explains: the event has no time of its own.
     pub excused: usize,
+    /// The same of events that have one, forwarded before anybody could know of the loss.
+    pub unaware: usize,
 }
 
 impl Tally {
@@ -84,6 +91,7 @@ impl Tally {
         self.doubled_marked += other.doubled_marked;
         self.unmarked += other.unmarked;
         self.excused += other.excused;
+        self.unaware += other.unaware;
     }
 }
 
@@ -153,6 +161,29 @@ impl Life<'_> {
     }
 }
 
+/// Why a second effect need not be marked.
+#[derive(Clone, Copy, Debug)]
+enum Excuse {
+    /// The event does not say how old it is.
+    NoTime,
+    /// Nobody could know yet that the store had lost its data.
+    Unaware,
+}
+
+/// When every instance must know of a loss: a moment after whatever else kept it from looking.
+fn known_by(loss: &Trouble, history: &History) -> At {
+    let mut known = loss.until + LOOK;
+    let blinds = |trouble: &&Trouble| matches!(trouble.part, Part::Store | Part::Memory | Part::Instance | Part::Machine);
+    let mut blinding: Vec<_> = history.troubles.iter().chain(&history.stalls).filter(blinds).collect();
+    blinding.sort_by_key(|trouble| trouble.from);
+    for trouble in blinding.into_iter().filter(|trouble| trouble.until >= loss.from) {
+        if trouble.from <= known {
+            known = known.max(trouble.until + LOOK);
+        }
+    }
+    known
+}
+
 struct Judged<'a> {
     life: &'a Life<'a>,
     tally: &'a mut Tally,
@@ -192,19 +223,33 @@ impl Judged<'_> {
         let first = usize::from(unmarked.is_empty());
         self.tally.doubled_marked += marked.len().saturating_sub(first);
         for pair in unmarked.windows(2) {
-            if self.is_excused(pair[0], pair[1], history) {
-                self.tally.excused += 1;
-            } else {
-                self.tally.unmarked += 1;
-                self.broken(Broken::Unmarked, format!("effects of forwards at {:?} and {:?}", pair[0].began, pair[1].began));
+            match self.excuse(pair[1], history) {
+                Some(Excuse::NoTime) => self.tally.excused += 1,
+                Some(Excuse::Unaware) => self.tally.unaware += 1,
+                None => {
+                    self.tally.unmarked += 1;
+                    let what = format!("effects of forwards at {:?} and {:?}", pair[0].began, pair[1].began);
+                    self.broken(Broken::Unmarked, what);
+                }
             }
         }
     }
 
-    /// What a store lost between two forwards nobody can know, if the event does not say how old it is.
-    fn is_excused(&self, first: &Forward, second: &Forward, history: &History) -> bool {
-        let lies_between = |trouble: &Trouble| trouble.is_reset && first.began <= trouble.until && trouble.from <= second.began;
-        !self.life.event.has_time && history.resets_counted > 0 && history.troubles.iter().any(lies_between)
+    /// The store may have lost what it knew of the event before this forward.
+    fn excuse(&self, second: &Forward, history: &History) -> Option<Excuse> {
+        let first = self.life.deliveries.iter().map(|delivery| delivery.began).min()?;
+        let lies_between = |loss: &&Trouble| first <= loss.until && loss.from <= second.began;
+        let losses = history.troubles.iter().filter(|trouble| trouble.part == Part::Memory).filter(lies_between);
+        let excuses = losses.filter_map(|loss| {
+            let known = known_by(loss, history);
+            let is_witnessed = history.services.iter().any(|one| one.from + SETTLED_IN <= loss.from && known <= one.until);
+            if is_witnessed && history.resets_counted == 0 {
+                return None;
+            }
+            let is_unaware = !is_witnessed || second.began <= known;
+            if self.life.event.has_time { is_unaware.then_some(Excuse::Unaware) } else { Some(Excuse::NoTime) }
+        });
+        excuses.last()
     }
 
     fn once(&mut self, history: &History) {

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::history::{At, Clock, Service};
 use super::plan::Plan;
 use super::provider;
 use super::sender::Doors;
 use super::store::{NAMESPACE, Store};
+use super::support::eventually;
 use super::support::fault_proxy::FaultProxy;
 use super::support::instance::Instance;
 use super::support::metrics::Metrics;
@@ -19,23 +21,36 @@ pub struct Member {
     place: usize,
     config: String,
     doors: Arc<Doors>,
+    clock: Clock,
+    began: At,
     pub instance: Instance,
     /// What it held when it had just started.
     at_start: Held,
-    /// Whether it is still the one that was started first.
-    pub is_first: bool,
-    /// What its predecessors have written to their logs.
+    /// Processes that had its place before.
+    pub earlier: Vec<Service>,
+    /// What they have written to their logs.
     logs: String,
 }
 
 impl Fleet {
-    pub async fn start(plan: &Plan, store: &Store, upstream: &FaultProxy) -> Self {
+    pub async fn start(plan: &Plan, clock: Clock, store: &Store, upstream: &FaultProxy) -> Self {
         let (doors, mut members) = (Arc::new(Doors::default()), Vec::new());
         for place in 0..plan.instances {
             let config = config(plan, &store.url_for(place), upstream);
-            members.push(Member::start(place, config, Arc::clone(&doors)).await);
+            members.push(Member::start(place, config, Arc::clone(&doors), clock).await);
         }
         Self { doors, members }
+    }
+
+    /// Waits until every instance has made itself known to the store, and vice versa.
+    pub async fn settled_in(&self) {
+        for Member { instance, .. } in &self.members {
+            eventually("a second pulse", async || {
+                let pulses = instance.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
+                (pulses >= 2.0).then_some(())
+            })
+            .await;
+        }
     }
 
     /// The sum of all series with this name, over all instances.
@@ -45,6 +60,12 @@ impl Fleet {
             sum += total(&Metrics::of(member.instance.admin).await, name);
         }
         sum
+    }
+
+    /// Every process there was.
+    pub fn services(&self) -> Vec<Service> {
+        let now = |member: &Member| Service { from: member.began, until: At::MAX };
+        self.members.iter().flat_map(|member| member.earlier.iter().copied().chain([now(member)])).collect()
     }
 
     /// What the logs say about an event.
@@ -59,16 +80,18 @@ impl Fleet {
 }
 
 impl Member {
-    async fn start(place: usize, config: String, doors: Arc<Doors>) -> Self {
+    async fn start(place: usize, config: String, doors: Arc<Doors>, clock: Clock) -> Self {
         let instance = Instance::configured(&config).await;
         doors.open(place, instance.listen);
         let at_start = Held::by(&instance);
-        Self { place, config, doors, instance, at_start, is_first: true, logs: String::new() }
+        let began = clock.now();
+        Self { place, config, doors, clock, began, instance, at_start, earlier: Vec::new(), logs: String::new() }
     }
 
     /// Dies without a word. The load balancer does not know yet.
     pub fn kill(&mut self) {
         self.instance.kill();
+        self.has_ended();
     }
 
     /// Ends in order: no more deliveries come, and those under way are finished.
@@ -76,13 +99,18 @@ impl Member {
         self.doors.close(self.place);
         self.instance.program.signal("TERM");
         self.instance.ended().await;
+        self.has_ended();
+    }
+
+    fn has_ended(&mut self) {
+        self.earlier.push(Service { from: self.began, until: self.clock.now() });
     }
 
     /// Another takes its place.
     pub async fn replace(&mut self) {
-        let fresh = Self::start(self.place, self.config.clone(), Arc::clone(&self.doors)).await;
+        let fresh = Self::start(self.place, self.config.clone(), Arc::clone(&self.doors), self.clock).await;
         let logs = std::mem::take(&mut self.logs) + &self.instance.log();
-        *self = Self { is_first: false, logs, ..fresh };
+        *self = Self { earlier: std::mem::take(&mut self.earlier), logs, ..fresh };
     }
 
     /// What it holds more than when it started, beyond what a quiet instance keeps.
@@ -102,8 +130,8 @@ impl Member {
 const FILES_SPARE: usize = 8;
 /// Blocking threads go after ten idle seconds; a round does not wait for them.
 const THREADS_SPARE: usize = 8;
-/// What an allocator keeps after a few thousand deliveries.
-const MEMORY_SPARE_KIB: usize = 64 * 1024;
+/// What an allocator keeps of two thousand connections, which come at once when an instance was frozen.
+const MEMORY_SPARE_KIB: usize = 256 * 1024;
 
 /// What the kernel says that an instance holds.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! What happened in a round, as its parties wrote it down. One clock for all of them.
 
+use std::fmt;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -26,10 +27,18 @@ impl Clock {
     }
 }
 
-pub type BodyDigest = [u8; 32];
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BodyDigest([u8; 32]);
+
+impl fmt::Debug for BodyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, ..] = self.0;
+        write!(f, "{a:02x}{b:02x}{c:02x}{d:02x}..")
+    }
+}
 
 pub fn digest(body: &[u8]) -> BodyDigest {
-    Sha256::digest(body).into()
+    BodyDigest(Sha256::digest(body).into())
 }
 
 /// An event as its provider made it.
@@ -86,10 +95,28 @@ pub struct Forward {
 #[derive(Clone, Debug)]
 pub struct Trouble {
     pub what: &'static str,
+    pub part: Part,
     pub from: At,
     pub until: At,
-    /// Whether the store lost what it held.
-    pub is_reset: bool,
+}
+
+/// What was in trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The store, or the way to it.
+    Store,
+    /// The store, which lost what it held.
+    Memory,
+    Instance,
+    Upstream,
+    Machine,
+}
+
+/// One process of an instance, from when it served until it ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    pub from: At,
+    pub until: At,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -100,7 +127,9 @@ pub struct History {
     pub troubles: Vec<Trouble>,
     /// When the machine itself stood still.
     pub stalls: Vec<Trouble>,
-    /// Losses of the store that the proxies have counted.
+    /// Every process that served.
+    pub services: Vec<Service>,
+    /// Losses of the store that the processes which still serve have counted.
     pub resets_counted: u64,
     /// Nothing was injected, by anybody.
     pub is_calm: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use super::history::{Clock, Trouble};
+use super::history::{Clock, Part, Trouble};
 
 const TICK: Duration = Duration::from_millis(20);
 /// A quarter of what the store may take: others that wanted the machine may have stood still for longer.
@@ -42,7 +42,12 @@ async fn watch(clock: Clock, stalls: Arc<Mutex<Vec<Trouble>>>) {
         sleep(TICK).await;
         let now = clock.now();
         if now - before > TICK + STALL {
-            stalls.lock().unwrap().push(Trouble { what: "the machine stands still", from: before, until: now, is_reset: false });
+            stalls.lock().unwrap().push(Trouble {
+                what: "the machine stands still",
+                part: Part::Machine,
+                from: before,
+                until: now,
+            });
         }
         before = now;
     }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::dice::Dice;
 use super::fleet::Fleet;
-use super::history::{At, Clock, Trouble};
+use super::history::{At, Clock, Part, Trouble};
 use super::store::Redis;
 use super::support::fault_proxy::{Fault, FaultProxy, Way};
 use super::support::program::pause;
@@ -24,18 +24,18 @@ impl Nemesis {
     pub async fn vex_store(&self, redis: &mut Redis, mut dice: Dice) {
         while self.goes_on(&mut dice).await {
             let from = self.clock.now();
-            let (what, is_reset) = match dice.below(8) {
-                0 => (freeze_store(redis, &mut dice).await, false),
-                1 => (empty_store(redis, &mut dice).await, true),
-                2 => (pause_clients(redis, &mut dice).await, false),
-                3 => (fill_store(redis, &mut dice).await, false),
-                4 => (forget_scripts(redis).await, false),
+            let (what, part) = match dice.below(8) {
+                0 => (freeze_store(redis, &mut dice).await, Part::Store),
+                1 => (empty_store(redis, &mut dice).await, Part::Memory),
+                2 => (pause_clients(redis, &mut dice).await, Part::Store),
+                3 => (fill_store(redis, &mut dice).await, Part::Store),
+                4 => (forget_scripts(redis).await, Part::Store),
                 _ => {
                     let link = dice.below(redis.links.len());
-                    (disturb(&redis.links[link], &mut dice).await, false)
+                    (disturb(&redis.links[link], &mut dice).await, Part::Store)
                 }
             };
-            self.note(what, from, is_reset);
+            self.note(what, part, from);
         }
     }
 
@@ -49,13 +49,13 @@ impl Nemesis {
                     member.kill();
                     sleep(dice.millis(0..300)).await;
                     member.replace().await;
-                    self.note("an instance killed", from, false);
+                    self.note("an instance killed", Part::Instance, from);
                 }
                 1 => {
                     pause(member.instance.program.process()).await;
                     sleep(dice.millis(200..2200)).await;
                     member.instance.program.resume();
-                    self.note("an instance frozen", from, false);
+                    self.note("an instance frozen", Part::Instance, from);
                 }
                 // A restart in good order is no trouble to anybody.
                 _ => {
@@ -70,7 +70,7 @@ impl Nemesis {
         while self.goes_on(&mut dice).await {
             let from = self.clock.now();
             let what = disturb(upstream, &mut dice).await;
-            self.note(what, from, false);
+            self.note(what, Part::Upstream, from);
         }
     }
 
@@ -79,8 +79,8 @@ impl Nemesis {
         self.clock.now() < self.until
     }
 
-    fn note(&self, what: &'static str, from: At, is_reset: bool) {
-        let trouble = Trouble { what, from, until: self.clock.now(), is_reset };
+    fn note(&self, what: &'static str, part: Part, from: At) {
+        let trouble = Trouble { what, part, from, until: self.clock.now() };
         self.troubles.lock().unwrap().push(trouble);
     }
 }

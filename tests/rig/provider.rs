@@ -42,7 +42,7 @@ pub static KINDS: [Kind; 5] = [
     Kind {
         name: "standard-webhooks",
         secret: "whsec_cmlnLXNlY3JldC0wMTIzNDU2Nzg5YWJjZGVm",
-        keys: "on_store_down = \"closed\"\nsettle = \"before_reply\"",
+        keys: "on_store_down = \"closed\"\nclosed_max = \"800ms\"\nsettle = \"before_reply\"",
         has_time: false,
         headers: |id| vec![("webhook-id", id.to_owned())],
         body: |id, _, filling| format!("{{\"type\":\"invoice.paid\",\"of\":\"{id}\",\"filling\":\"{filling}\"}}"),
@@ -50,7 +50,7 @@ pub static KINDS: [Kind; 5] = [
     Kind {
         name: "github",
         secret: "rig-secret-0123456789abcdef",
-        keys: "on_store_down = \"open\"",
+        keys: "on_store_down = \"local\"",
         has_time: false,
         headers: |id| vec![("x-github-delivery", id.to_owned()), ("x-github-event", "issues".to_owned())],
         body: |id, _, filling| format!("{{\"action\":\"opened\",\"of\":\"{id}\",\"filling\":\"{filling}\"}}"),
@@ -58,10 +58,12 @@ pub static KINDS: [Kind; 5] = [
     Kind {
         name: "slack",
         secret: "rig-secret-0123456789abcdef",
-        keys: "on_store_down = \"closed\"\non_duplicate = \"replay\"",
-        has_time: false,
+        keys: "on_store_down = \"local\"\non_duplicate = \"replay\"",
+        has_time: true,
         headers: |_| Vec::new(),
-        body: |id, _, filling| format!("{{\"type\":\"event_callback\",\"event_id\":\"{id}\",\"filling\":\"{filling}\"}}"),
+        body: |id, made, filling| {
+            format!("{{\"type\":\"event_callback\",\"event_id\":\"{id}\",\"event_time\":{made},\"filling\":\"{filling}\"}}")
+        },
     },
     Kind {
         name: "svix",

@@ -54,7 +54,7 @@ pub async fn run(plan: Plan) -> Verdict {
         Kind::File => Store::file(),
         Kind::Counted | Kind::Calm | Kind::Redis => Store::redis(plan.instances).await,
     };
-    let fleet = Fleet::start(&plan, &store, &upstream).await;
+    let fleet = Fleet::start(&plan, clock, &store, &upstream).await;
     let mut round = Round { plan, clock, consumer, upstream, store, fleet };
     let history = round.play().await;
     round.judge(&history).await
@@ -63,7 +63,8 @@ pub async fn run(plan: Plan) -> Verdict {
 impl Round {
     /// Lets events be delivered while things go wrong, and goes on until all of them are accepted.
     async fn play(&mut self) -> History {
-        if let Store::Redis(redis) = &self.store {
+        if let (Store::Redis(redis), Kind::Counted) = (&self.store, self.plan.kind) {
+            self.fleet.settled_in().await;
             Keys::of(&redis.server).reset_commands();
         }
         let machine = Machine::watch(self.clock);
@@ -83,7 +84,8 @@ impl Round {
         let deliveries = std::mem::take(&mut *senders.deliveries.lock().unwrap());
         let resets_counted = self.fleet.sum("hookonce_store_resets_total").await as u64;
         let (forwards, stalls, is_calm) = (self.consumer.ledger(), machine.stalls(), self.plan.kind.is_calm());
-        History { events, deliveries, forwards, troubles, stalls, resets_counted, is_calm }
+        let services = self.fleet.services();
+        History { events, deliveries, forwards, troubles, stalls, services, resets_counted, is_calm }
     }
 
     /// The events, spread over the round's span.
@@ -132,16 +134,18 @@ impl Round {
         }
         let marked = history.forwards.iter().filter(|forward| forward.mark.is_some()).count();
         let counted = self.fleet.sum("hookonce_maybe_duplicate_total").await;
-        if self.fleet.members.iter().all(|member| member.is_first) && counted < marked as f64 {
+        if self.fleet.members.iter().all(|member| member.earlier.is_empty()) && counted < marked as f64 {
             broken(Broken::Uncounted, format!("{marked} marked forwards, {counted} counted"));
         }
         if let Store::Redis(redis) = &self.store {
             for key in redis.endless() {
                 broken(Broken::Endless, key);
             }
+            // A claim for every delivery, a completion for every event.
             let (commands, due) = (redis.commands(), (tally.deliveries + tally.events) as u64);
-            if self.plan.kind == Kind::Counted && commands != due {
-                broken(Broken::Commands, format!("{commands} for {} events in {} deliveries", tally.events, tally.deliveries));
+            if self.plan.kind == Kind::Counted && commands.values().sum::<u64>() != due {
+                let what = format!("{commands:?} for {} events in {} deliveries", tally.events, tally.deliveries);
+                broken(Broken::Commands, what);
             }
         }
         let evidence = self.evidence(history, &violations);

@@ -22,6 +22,8 @@ use super::provider::Provider;
 /// Between two tries, doubled each time.
 const PAUSE: Duration = Duration::from_millis(40);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
+/// Connections kept for an instance.
+const IDLE_MAX: usize = 64;
 /// Deliveries of one event that run at the same time.
 const AT_ONCE_MAX: usize = 4;
 
@@ -103,7 +105,8 @@ impl Doors {
 
     fn give_back(&self, address: SocketAddr, connection: Connection) {
         let mut doors = self.0.lock().unwrap();
-        if let Some(door) = doors.iter_mut().find(|door| door.address == Some(address)) {
+        let door = doors.iter_mut().find(|door| door.address == Some(address));
+        if let Some(door) = door.filter(|door| door.idle.len() < IDLE_MAX) {
             door.idle.push(connection);
         }
     }

@@ -103,16 +103,16 @@ fn report(seed: u64, verdict: &Verdict, events: usize) -> String {
 
 fn heading() -> String {
     columns(["seed", "events", "deliveries", "forwards", "duplicates", "faults", "untouched"])
-        + &columns(["lost", "unaccepted", "unasked", "doubled+mark", "unmarked", "excused", ""])
+        + &columns(["lost", "unaccepted", "unasked", "doubled+mark", "unmarked", "excused", "unaware"])
 }
 
 fn line(name: &str, tally: &Tally) -> String {
     let Tally { events, deliveries, forwards, duplicates, faults, untouched, .. } = *tally;
-    let Tally { lost, never_accepted, unasked, doubled_marked, unmarked, excused, .. } = *tally;
+    let Tally { lost, never_accepted, unasked, doubled_marked, unmarked, excused, unaware, .. } = *tally;
     let number = |count: usize| count.to_string();
     let name = name.to_owned();
     columns([name, number(events), number(deliveries), number(forwards), number(duplicates), number(faults), number(untouched)])
-        + &columns([lost, never_accepted, unasked, doubled_marked, unmarked, excused].map(number))
+        + &columns([lost, never_accepted, unasked, doubled_marked, unmarked, excused, unaware].map(number))
 }
 
 fn columns<const N: usize>(words: [impl std::fmt::Display; N]) -> String {

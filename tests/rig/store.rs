@@ -1,5 +1,6 @@
 //! What the instances of a round share: a Redis server behind one network an instance, or a file.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ impl Redis {
     }
 
     /// Commands that deliveries have caused since the count began.
-    pub fn commands(&self) -> u64 {
-        Keys::of(&self.server).commands().values().sum()
+    pub fn commands(&self) -> BTreeMap<String, u64> {
+        Keys::of(&self.server).commands()
     }
 }
