@@ -38,6 +38,10 @@ impl Dice {
         Duration::from_millis(self.within(range) as u64)
     }
 
+    pub fn up_to(&mut self, time: Duration) -> Duration {
+        self.millis(0..usize::try_from(time.as_millis()).unwrap() + 1)
+    }
+
     /// True so many times in a thousand.
     pub fn permille(&mut self, times: usize) -> bool {
         self.below(1000) < times

@@ -22,7 +22,7 @@ use super::support::keys::Keys;
 use super::support::sender::now;
 
 /// How long after the last fault every event must have been accepted.
-const RECOVERY: Duration = Duration::from_secs(20);
+const RECOVERY: Duration = Duration::from_secs(60);
 /// How long after the last delivery an instance may hold what it held for them.
 const CALM_DOWN: Duration = Duration::from_secs(15);
 /// Violations whose events are shown.
@@ -94,7 +94,7 @@ impl Round {
         let made = |place: usize| {
             let mut dice = self.plan.dice().aside(2).aside(place as u64);
             let provider = Arc::clone(dice.pick(&providers));
-            let after = dice.millis(0..usize::try_from(self.plan.span.as_millis()).unwrap());
+            let after = dice.up_to(self.plan.span);
             let id = format!("evt_{}_{place}", self.plan.seed);
             let (event, body) = provider.event(id.clone(), wall + after, &mut dice);
             (event, Task { place, id, body, provider, begins: begins + after, dice })

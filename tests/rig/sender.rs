@@ -19,9 +19,9 @@ use super::history::{Answer, At, Clock, Delivery};
 use super::plan::Habits;
 use super::provider::Provider;
 
-/// Between two tries, doubled each time.
+/// Between two tries, doubled each time, and half of it by chance: all of them at once would be a fault of its own.
 const PAUSE: Duration = Duration::from_millis(40);
-const PAUSE_MAX: Duration = Duration::from_millis(400);
+const PAUSE_MAX: Duration = Duration::from_millis(1500);
 /// Connections kept for an instance.
 const IDLE_MAX: usize = 64;
 /// Deliveries of one event that run at the same time.
@@ -130,7 +130,7 @@ impl Senders {
                 Some(is_accepted) = running.join_next() => match is_accepted.unwrap() {
                     true => break,
                     false if running.is_empty() => {
-                        sleep(pause + task.dice.millis(0..40)).await;
+                        sleep(pause / 2 + task.dice.up_to(pause / 2)).await;
                         pause = (pause * 2).min(PAUSE_MAX);
                         running.spawn(self.delivery(&mut task));
                     }

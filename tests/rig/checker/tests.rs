@@ -152,13 +152,13 @@ fn an_event_with_a_time_of_its_own_is_excused_only_while_nobody_can_know() {
     let history = after_a_loss(true);
     assert_eq!(broken(&history), [Broken::Unmarked]);
     let mut at_once = history.clone();
-    at_once.forwards[1].began = ms(7_900);
+    at_once.forwards[1].began = ms(8_900);
     assert_eq!((broken(&at_once), check(&at_once).0.unaware), (vec![], 1));
     // Whoever was frozen meanwhile, or cut off from the store, knows a moment later; one trouble may follow another.
     let mut blind = history.clone();
-    blind.troubles.extend([trouble(Part::Instance, 6_900, 9_000), trouble(Part::Store, 9_500, 11_500)]);
+    blind.troubles.extend([trouble(Part::Instance, 6_900, 9_000), trouble(Part::Store, 10_500, 11_500)]);
     assert_eq!((broken(&blind), check(&blind).0.unaware), (vec![], 1));
-    blind.troubles[2] = trouble(Part::Store, 10_500, 11_500);
+    blind.troubles[2] = trouble(Part::Store, 11_500, 11_600);
     assert_eq!(broken(&blind), [Broken::Unmarked]);
 }
 
@@ -166,7 +166,7 @@ fn an_event_with_a_time_of_its_own_is_excused_only_while_nobody_can_know() {
 fn a_loss_that_nobody_lived_to_see_can_be_counted_by_nobody() {
     for has_time in [true, false] {
         let mut history = History { resets_counted: 0, ..after_a_loss(has_time) };
-        for (from, until, is_excused) in [(0, 6_900, true), (7_000, u64::MAX, true), (6_500, u64::MAX, true), (0, 9_000, false)] {
+        for (from, until, is_excused) in [(0, 6_900, true), (7_000, u64::MAX, true), (6_500, u64::MAX, true), (0, 9_500, false)] {
             history.services = vec![Service { from: ms(from), until: ms(until) }];
             assert_eq!(broken(&history).is_empty(), is_excused, "{from} {until}");
         }
@@ -186,7 +186,7 @@ fn what_no_fault_came_near_takes_effect_once_without_a_mark() {
     history.troubles = vec![trouble(Part::Upstream, 0, 8_000)];
     assert_eq!(broken(&history), []);
     history.troubles.clear();
-    history.stalls = vec![trouble(Part::Upstream, 0, 8_000)];
+    history.stalls = vec![trouble(Part::Machine, 0, 8_000)];
     assert_eq!(broken(&history), []);
     history.stalls.clear();
     history.forwards[0].is_clear = false;
@@ -198,10 +198,13 @@ fn nothing_is_forgiven_in_a_calm_round() {
     let mut history = History { is_calm: true, ..good() };
     assert_eq!(broken(&history), []);
     history.forwards[0].mark = Some("store-down".to_owned());
-    history.stalls = vec![trouble(Part::Upstream, 0, 8_000)];
-    assert_eq!(broken(&history), [Broken::NotOnce]);
+    history.forwards[0].is_clear = false;
     history.troubles = vec![trouble(Part::Upstream, 0, 8_000)];
+    history.stalls = vec![trouble(Part::Machine, 10, 150)];
     assert_eq!(broken(&history), [Broken::NotOnce]);
+    // But a machine that stands still is not calm.
+    history.stalls = vec![trouble(Part::Machine, 10, 600)];
+    assert_eq!(broken(&history), []);
 }
 
 #[test]
