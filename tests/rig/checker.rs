@@ -39,6 +39,8 @@ pub enum Broken {
     Leak,
     /// A mark that no metric counts.
     Uncounted,
+    /// An instance's own code failed.
+    Panic,
     /// The round did not come to its end.
     Unfinished,
 }

@@ -70,12 +70,22 @@ impl Fleet {
 
     /// What the logs say about an event.
     pub fn about(&self, id: &str) -> Vec<String> {
+        self.lines_with(&format!("{id}\""))
+    }
+
+    /// What the logs say of code that failed.
+    pub fn panics(&self) -> Vec<String> {
+        self.lines_with("panicked")
+    }
+
+    /// Lines of all logs, each with the instance's place.
+    fn lines_with(&self, text: &str) -> Vec<String> {
         let logs = self.members.iter().map(|member| (member.place, member.logs.clone() + &member.instance.log()));
-        let about = |(place, log): (usize, String)| {
-            let lines = log.lines().filter(|line| line.contains(&format!("{id}\""))).map(move |line| format!("{place}: {line}"));
+        let found = |(place, log): (usize, String)| {
+            let lines = log.lines().filter(|line| line.contains(text)).map(move |line| format!("{place}: {line}"));
             lines.collect::<Vec<_>>()
         };
-        logs.flat_map(about).collect()
+        logs.flat_map(found).collect()
     }
 }
 

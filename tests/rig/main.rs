@@ -10,6 +10,7 @@ mod fleet;
 mod history;
 mod machine;
 mod nemesis;
+mod network;
 mod plan;
 mod provider;
 mod round;

@@ -132,6 +132,9 @@ impl Round {
         for leak in self.leaks().await {
             broken(Broken::Leak, leak);
         }
+        for panic in self.fleet.panics() {
+            broken(Broken::Panic, panic);
+        }
         let marked = history.forwards.iter().filter(|forward| forward.mark.is_some()).count();
         let counted = self.fleet.sum("hookonce_maybe_duplicate_total").await;
         if self.fleet.members.iter().all(|member| member.earlier.is_empty()) && counted < marked as f64 {
@@ -141,9 +144,10 @@ impl Round {
             for key in redis.endless() {
                 broken(Broken::Endless, key);
             }
-            // A claim for every delivery, a completion for every event.
+            // A claim for every delivery, a completion for every event; where nobody has to try again.
             let (commands, due) = (redis.commands(), (tally.deliveries + tally.events) as u64);
-            if self.plan.kind == Kind::Counted && commands.values().sum::<u64>() != due {
+            let is_counted = self.plan.kind == Kind::Counted && tally.untouched == tally.events;
+            if is_counted && commands.values().sum::<u64>() != due {
                 let what = format!("{commands:?} for {} events in {} deliveries", tally.events, tally.deliveries);
                 broken(Broken::Commands, what);
             }

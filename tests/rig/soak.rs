@@ -1,4 +1,4 @@
-//! Seed after seed. `scripts/soak` says how many; the tests run a few.
+//! Seed after seed. `scripts/soak` says how many; the tests run one of each kind but the calm one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Extent {
     fn asked_for() -> Self {
         let minutes = asked("MINUTES").map(|minutes| Duration::from_secs(minutes * 60));
         Self {
-            from: asked("FROM").unwrap_or(1),
+            from: asked("FROM").unwrap_or(10),
             seeds: asked("SEEDS").unwrap_or(4),
             events: usize::try_from(asked("EVENTS").unwrap_or(200)).unwrap(),
             jobs: asked("JOBS").unwrap_or(4),
