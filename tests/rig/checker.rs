@@ -245,8 +245,8 @@ impl Judged<'_> {
     fn excuse(&self, second: &Forward, history: &History) -> Option<Excuse> {
         let first = self.life.deliveries.iter().map(|delivery| delivery.began).min()?;
         let lies_between = |loss: &&Trouble| first <= loss.until && loss.from <= second.began;
-        let losses = history.troubles.iter().filter(|trouble| trouble.part == Part::Memory).filter(lies_between);
-        let excuses = losses.filter_map(|loss| {
+        let mut losses = history.troubles.iter().filter(|trouble| trouble.part == Part::Memory).filter(lies_between);
+        losses.find_map(|loss| {
             let known = known_by(loss, history);
             let is_witnessed = history.services.iter().any(|one| one.from + SETTLED_IN <= loss.from && known <= one.until);
             if is_witnessed && history.resets_counted == 0 {
@@ -254,8 +254,7 @@ impl Judged<'_> {
             }
             let is_unaware = !is_witnessed || second.began <= known;
             if self.life.event.has_time { is_unaware.then_some(Excuse::Unaware) } else { Some(Excuse::NoTime) }
-        });
-        excuses.last()
+        })
     }
 
     fn once(&mut self, history: &History) {

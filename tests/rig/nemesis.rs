@@ -52,7 +52,7 @@ impl Nemesis {
                     self.note("an instance killed", Part::Instance, from);
                 }
                 1 => {
-                    pause(member.instance.program.process()).await;
+                    member.instance.program.pause().await;
                     sleep(dice.millis(200..2200)).await;
                     member.instance.program.resume();
                     self.note("an instance frozen", Part::Instance, from);
