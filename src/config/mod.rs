@@ -178,6 +178,13 @@ pub struct Provider {
     pub settings: Vec<Setting>,
 }
 
+impl Provider {
+    /// Whether a clock that is off by so much may take a timestamp for out of bounds that is not.
+    pub fn cannot_judge_time_with(&self, skew: Duration) -> bool {
+        self.scheme.tolerance().is_some_and(|tolerance| skew > tolerance / 2)
+    }
+}
+
 /// The settings of one section: the top level has no name.
 #[derive(Clone, Debug)]
 pub struct SectionSettings {

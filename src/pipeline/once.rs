@@ -23,8 +23,9 @@ use super::upstream::{self, ForwardError, NotSent, Patience, Used};
 use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider};
+use crate::failpoint::Failpoint;
 use crate::store::{
-    Claim, ClaimError, ClaimOutcome, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
+    Claim, ClaimError, ClaimOutcome, Done, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
 };
 use crate::telemetry::{Facts, StoreOp};
 
@@ -85,6 +86,11 @@ impl Event {
         self.standing = self.standing.conflicting(self.body);
         self
     }
+
+    /// Whether it is forwarded though it is done: an operator wants that for a while.
+    fn is_bypassed(&self) -> bool {
+        self.route.provider.dedupe == Dedupe::On && self.route.bypass.is_on()
+    }
 }
 
 /// The permit to forward: a claim and who granted it, or a reason to go without one.
@@ -142,8 +148,14 @@ impl Pipeline {
             body_matters: event.standing.body_matters(),
             doubt: self.is_lost_to_reset(event).then_some(Mark::StoreReset),
         };
+        Failpoint::BeforeClaim.reach().await;
         let asked = Instant::now();
-        let claimed = self.claim(provider, key, &terms).await;
+        let mut claimed = self.claim(event, key, &terms).await;
+        if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
+            && event.is_bypassed()
+        {
+            claimed = self.claim_again(event, key, &terms, done, *keeper).await;
+        }
         audience.facts.store = asked.elapsed();
         let (outcome, keeper) = match claimed {
             Ok(claimed) => claimed,
@@ -156,6 +168,7 @@ impl Pipeline {
         let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit::without_claim(Some(Mark::Observe)));
         match outcome {
             ClaimOutcome::Claimed { claim, earlier } => {
+                Failpoint::AfterClaim.reach().await;
                 if earlier == Earlier::None {
                     event.route.watch.claimed_first();
                 }
@@ -189,7 +202,7 @@ impl Pipeline {
     }
 
     /// Claims the event in the store; where that cannot be asked, by the provider's policy.
-    async fn claim(&self, provider: &Provider, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
+    async fn claim(&self, event: &Event, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
         let here = |outcome| (outcome, Keeper::Process);
         // What this process has done on its own comes first. A store that still cannot be told will not answer either.
         if let Ok(WrittenBack::ClaimedHere) = self.reserve.write_back(key, &self.store).await {
@@ -206,17 +219,32 @@ impl Pipeline {
             self.condition.refused();
         }
         unsure.into_iter().for_each(|claim| self.reserve.withdraw(claim));
-        let policy = self.policy_without_store(provider);
+        let policy = self.policy_without_store(&event.route.provider);
         if policy == OnStoreDown::Open {
             return Err(NoClaim::Forward);
         }
-        if let Some(known) = self.reserve.recall(key, terms) {
+        let known = self.reserve.recall(key, terms);
+        if let Some(known) = known.filter(|known| !(matches!(known, ClaimOutcome::Done(_)) && event.is_bypassed())) {
             return Ok(here(known));
         }
         match policy {
             OnStoreDown::Local => self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
             OnStoreDown::Closed | OnStoreDown::Open => Err(NoClaim::Refuse(error)),
         }
+    }
+
+    /// Opens an event that is done, and claims it once more. Who finds it done again was overtaken by a copy.
+    async fn claim_again(
+        &self,
+        event: &Event,
+        key: &EventKey,
+        terms: &Terms,
+        done: &Done,
+        keeper: Keeper,
+    ) -> Result<(ClaimOutcome, Keeper), NoClaim> {
+        let opening = self.kept_by(keeper).reopen(key, done, Mark::Replay, terms.retention);
+        self.telemetry.store(StoreOp::Forget, opening).await.map_err(NoClaim::Refuse)?;
+        self.claim(event, key, terms).await
     }
 
     /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.
@@ -306,6 +334,7 @@ impl Pipeline {
         let (began, attempt) = (Instant::now(), hold.as_ref().map(|hold| hold.claim().attempt()));
         let call = Call { provider: &route.provider, main, deadline: began + route.provider.upstream_timeout, attempt, mark };
         let sent = self.forward(event, &call, hold.as_ref()).await;
+        Failpoint::AfterCall.reach().await;
         let upstream = began.elapsed();
         audience.facts = Facts { upstream, attempt, mark, ..audience.facts };
         route.watch.upstream_took(upstream);
@@ -332,7 +361,10 @@ impl Pipeline {
         let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
-        let may_send = || if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) };
+        let may_send = || {
+            Failpoint::BeforeFirstByte.block();
+            if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) }
+        };
         let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
         let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
         match hold {

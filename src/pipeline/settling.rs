@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answer::Answer;
 use super::audience::Audience;
@@ -22,6 +22,7 @@ use super::settle::{Settlement, passable};
 use super::upstream::{ForwardError, NotSent, Unknown};
 use super::{Pipeline, now};
 use crate::config::{OnDuplicate, Settle};
+use crate::failpoint::Failpoint;
 use crate::store::{self, Completed, Done, Mark, Released, Store, StoredReply};
 use crate::telemetry::{Outcome, StoreOp};
 
@@ -58,7 +59,9 @@ impl Pipeline {
         self.reserve.recent.put(&claim.key, done.clone(), claim.retention());
         let confirmed = Notify::new();
         let completing = async {
+            Failpoint::BeforeComplete.reach().await;
             self.complete_until_stored(hold, done).await;
+            Failpoint::AfterComplete.reach().await;
             confirmed.notify_one();
             if let Some(main) = &call.main {
                 self.keep(hold.store(), main, claim.retention()).await;
@@ -93,8 +96,11 @@ impl Pipeline {
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
         let (released, when_released) = oneshot::channel();
         let releasing = async {
+            Failpoint::BeforeRelease.reach().await;
+            let done = self.fail_until_stored(hold, status, doubt).await;
+            Failpoint::AfterRelease.reach().await;
             // Nobody waits for it any more once the sender has been told.
-            let _ = released.send(self.fail_until_stored(hold, status, doubt).await);
+            let _ = released.send(done);
         };
         let replying = async {
             let asked = Instant::now();
@@ -153,10 +159,13 @@ impl Pipeline {
                 Ok(Released::Released | Released::LeaseLost) => return None,
                 Err(error) => tracing::debug!(event = claim.key.as_str(), %error, "a release is not stored yet"),
             }
-            if Instant::now() + RESETTLE > until {
+            let pause = async {
+                sleep(RESETTLE).await;
+                hold.store().breaker().mended().await;
+            };
+            if timeout_at(until, pause).await.is_err() {
                 return None;
             }
-            sleep(RESETTLE).await;
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn verify(route: &Route, delivery: Delivery, now: SystemTime, skew: Duration
             route.watch.unverified(reason);
             // A clock that is off by half of what is tolerated may be what is wrong: the provider shall come back.
             let is_of_clock = matches!(reason, Disproof::Stale | Disproof::Future);
-            if provider.enforce && is_of_clock && provider.scheme.tolerance().is_some_and(|tolerance| skew > tolerance / 2) {
+            if provider.enforce && is_of_clock && provider.cannot_judge_time_with(skew) {
                 return Err(Refusal::ClockOff);
             }
             if provider.enforce {

@@ -151,6 +151,11 @@ impl StoreError {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Timeout | StoreErrorKind::NotReady)
     }
 
+    /// Whether another call may fare better: the store serves.
+    pub fn is_of_this_call(&self) -> bool {
+        !self.is_outage() && self.kind != StoreErrorKind::BreakerOpen
+    }
+
     /// The server did not understand the command: it is older than the command.
     pub fn is_syntax(&self) -> bool {
         self.kind == StoreErrorKind::Refused && self.detail.contains("syntax error")

@@ -16,6 +16,7 @@
 
 pub mod any;
 pub mod breaker;
+mod bypass;
 pub mod cells;
 pub mod condition;
 pub mod entry;
@@ -310,11 +311,14 @@ impl<C: Cells> Store<C> {
     /// hookonce has written, and nothing that somebody else has.
     pub async fn record(&self, key: &EventKey, done: Done, life: Duration) -> Result<Recorded, StoreError> {
         let value = Entry::Done(done).encode();
-        let is_again = match self.look(key).await {
+        let is_other = |entry: &Entry| matches!(entry, Entry::Done(_)) && entry.encode() != value;
+        let is_known = match self.look(key).await {
             Err(error) if error.kind == StoreErrorKind::Foreign => return Ok(Recorded::Again),
-            seen => seen?.is_some_and(|seen| matches!(seen.entry, Entry::Done(_)) && seen.entry.encode() != value),
+            seen => seen?.is_some_and(|seen| is_other(&seen.entry)),
         };
-        self.breaker.guard(self.cells.put(key.as_str(), value, life)).await?;
+        // Whoever writes back at the same time has looked as well, and found nothing.
+        let before = self.breaker.guard(self.cells.put(key.as_str(), value.clone(), life)).await?;
+        let is_again = is_known || before.as_ref().and_then(Entry::decode).is_some_and(|entry| is_other(&entry));
         Ok(if is_again { Recorded::Again } else { Recorded::New })
     }
 
@@ -395,6 +399,15 @@ impl<C: Cells> Store<C> {
             }
         }
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
+    }
+
+    /// Opens a done event to its next delivery, in doubt, if it is still the one that was seen. Tells whether it was.
+    pub async fn reopen(&self, key: &EventKey, done: &Done, doubt: Mark, life: Duration) -> Result<bool, StoreError> {
+        let Done { attempt, body, .. } = *done;
+        let opened = Failed { attempt, doubt: Some(doubt), status: None, body, at: entry::now() };
+        let (from, to) = (Entry::Done(done.clone()).encode(), Entry::Failed(opened).encode());
+        let change = Change { from, to, life, at_age: None };
+        Ok(self.breaker.guard(self.cells.swap(key.as_str(), change)).await? == Swapped::Written)
     }
 }
 

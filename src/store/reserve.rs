@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::cells::Cells;
 use super::memory::MemoryCells;
 use super::recent::Recent;
-use super::{AnyCells, Cast, Claim, ClaimOutcome, Entry, Recorded, Store, StoreError, Terms};
+use super::{AnyCells, Cast, Claim, ClaimOutcome, Entry, Recorded, Store, StoreError, StoreErrorKind, Terms};
 use crate::config::Size;
 use crate::pipeline::identify::EventKey;
 
@@ -111,10 +111,12 @@ impl Reserve {
         let result = match seen.entry {
             Entry::Claimed(_) if seen.lease_left != Some(Duration::ZERO) => return Ok(WrittenBack::ClaimedHere),
             Entry::Failed(failed) if failed.doubt.is_none() => WrittenBack::Nothing,
-            Entry::Claimed(_) | Entry::Failed(_) => match store.cast_doubt(key, &seen.entry, seen.left).await? {
-                Cast::Cast => WrittenBack::Doubt,
-                Cast::Done => WrittenBack::Conflict,
-                Cast::Claimed => return Ok(WrittenBack::ClaimedThere),
+            Entry::Claimed(_) | Entry::Failed(_) => match store.cast_doubt(key, &seen.entry, seen.left).await {
+                Ok(Cast::Cast) => WrittenBack::Doubt,
+                Ok(Cast::Done) => WrittenBack::Conflict,
+                Ok(Cast::Claimed) => return Ok(WrittenBack::ClaimedThere),
+                Err(error) if error.kind == StoreErrorKind::Foreign => WrittenBack::Conflict,
+                Err(error) => return Err(error),
             },
             Entry::Done(done) => {
                 let recorded = store.record(key, done.clone(), seen.left).await?;
@@ -160,7 +162,11 @@ impl Reserve {
         let keys: Vec<_> = self.cells.walk("", None).await?.cells.into_iter().map(|(key, _)| EventKey::stored(&key)).collect();
         for some in keys.chunks(AT_ONCE) {
             for result in join_all(some.iter().map(|key| self.write_back(key, store))).await {
-                told(result?);
+                match result {
+                    Ok(written) => told(written),
+                    Err(error) if error.is_of_this_call() => tracing::debug!(%error, "an event cannot be written back yet"),
+                    Err(error) => return Err(error),
+                }
             }
         }
         self.withdraw_all(store).await?;
@@ -171,19 +177,28 @@ impl Reserve {
     }
 
     async fn withdraw_all(&self, store: &Store) -> Result<(), StoreError> {
-        loop {
-            let some: Vec<_> = self.unsure().iter().take(AT_ONCE).cloned().collect();
-            if some.is_empty() {
-                return Ok(());
+        let all: Vec<Claim> = self.unsure().drain(..).collect();
+        // While an event is under way here, a claim that may be there keeps others from it.
+        let (busy, free): (Vec<_>, Vec<_>) = all.into_iter().partition(|claim| self.cells.has(claim.key.as_str()));
+        self.unsure().extend(busy);
+        let mut left = free.as_slice();
+        while !left.is_empty() {
+            let (some, rest) = left.split_at(left.len().min(AT_ONCE));
+            let results = join_all(some.iter().map(|claim| store.withdraw(claim))).await;
+            // What is refused is left to its lease.
+            if let Some(error) = results.into_iter().filter_map(Result::err).find(|error| !error.is_of_this_call()) {
+                self.unsure().extend(left.iter().cloned());
+                return Err(error);
             }
-            for result in join_all(some.iter().map(|claim| store.withdraw(claim))).await {
-                result?;
-            }
-            self.unsure().drain(..some.len());
+            left = rest;
         }
+        Ok(())
     }
 
     fn unsure(&self) -> MutexGuard<'_, VecDeque<Claim>> {
         self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words!(
     /// How a delivery was answered.
     Outcome {
@@ -60,6 +62,7 @@ words!(
         Look = "look",
         Find = "find",
         Forget = "forget",
+        Bypass = "bypass",
         Pulse = "pulse",
     }
 );

@@ -15,10 +15,12 @@ mod log_lines;
 mod once;
 mod policies;
 mod pooling;
+mod redelivery;
 mod refusals;
 mod silence;
 mod stop;
 mod store_down;
 mod store_reset;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 mod support;
 mod tls;

@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::support::consumer::Consumer;
+use crate::support::consumer::{Act, Consumer};
 use crate::support::eventually;
 use crate::support::keys::Keys;
 use crate::support::proxy::{Proxy, in_front_of};
@@ -17,6 +17,12 @@ fn stripe_from(event: &str, seconds: i64) -> Delivery {
 
 async fn resets(proxy: &Proxy) -> f64 {
     proxy.metrics().await.value("hookonce_store_resets_total", &[])
+}
+
+/// Waits until the proxy has looked at the store before: the first turn of its watch is over when the second begins.
+pub async fn knows_its_store(proxy: &Proxy) {
+    let pulses = async || proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
+    eventually("a second pulse", async || (pulses().await >= 2.0).then_some(())).await;
 }
 
 async fn counts_a_reset(proxy: &Proxy) {
@@ -36,7 +42,8 @@ async fn events_from_before_a_reset_are_marked_and_later_ones_are_not() {
         assert_eq!(proxy.send(&delivery).await.outcome(), "forwarded");
     }
     assert_eq!(proxy.send(&github("push")).await.outcome(), "forwarded");
-    other.counted("hookonce_store_up", &[], 1.0).await;
+    knows_its_store(&proxy).await;
+    knows_its_store(&other).await;
     Keys::of(&redis).flush();
     counts_a_reset(&proxy).await;
     counts_a_reset(&other).await;
@@ -50,12 +57,8 @@ async fn events_from_before_a_reset_are_marked_and_later_ones_are_not() {
     assert_eq!(other.metrics().await.marked("stripe", "store-reset"), 1.0);
     // An instance that was not there knows from the marker.
     let late = setup.start();
-    late.counted("hookonce_store_up", &[], 1.0).await;
-    eventually("the late one marks", async || {
-        late.send(&stripe_from("older", -3600)).await;
-        (marks_of(&consumer, "older").len() == 2).then_some(())
-    })
-    .await;
+    knows_its_store(&late).await;
+    assert_eq!(late.send(&stripe_from("older", -3600)).await.outcome(), "forwarded");
     assert_eq!(marks_of(&consumer, "older")[1], Some("store-reset".to_owned()));
     assert_eq!((resets(&late).await, resets(&proxy).await, resets(&other).await), (0.0, 1.0, 1.0));
     assert!(proxy.stop().await && other.stop().await && late.stop().await);
@@ -63,12 +66,12 @@ async fn events_from_before_a_reset_are_marked_and_later_ones_are_not() {
 
 #[tokio::test]
 async fn the_doubt_after_a_reset_outlives_a_failure() {
-    use crate::support::consumer::Act;
     let consumer = Consumer::deciding(|_, nth| Act::Answer(if nth == 2 { 500 } else { 200 })).await;
     let redis = RedisProcess::start();
     let proxy = in_front_of(&consumer).store(&redis.url()).start();
     let old = stripe_from("old", -60);
     assert_eq!(proxy.send(&old).await.outcome(), "forwarded");
+    knows_its_store(&proxy).await;
     Keys::of(&redis).flush();
     counts_a_reset(&proxy).await;
     assert_eq!(proxy.send(&old).await.outcome(), "failed");
@@ -84,6 +87,7 @@ async fn a_server_that_comes_back_empty_is_a_reset() {
     let proxy = in_front_of(&consumer).store(&redis.url()).start();
     assert_eq!(proxy.send(&stripe_from("old", -60)).await.outcome(), "forwarded");
     proxy.in_state("stripe", "old", "done").await;
+    knows_its_store(&proxy).await;
     redis.kill();
     redis.restart();
     counts_a_reset(&proxy).await;
@@ -101,6 +105,7 @@ async fn a_server_that_comes_back_with_its_data_may_have_lost_its_latest_writes(
     let proxy = in_front_of(&consumer).store(&redis.url()).start();
     assert_eq!(proxy.send(&stripe_from("known", -60)).await.outcome(), "forwarded");
     proxy.in_state("stripe", "known", "done").await;
+    knows_its_store(&proxy).await;
     redis.kill();
     proxy.counted("hookonce_store_up", &[], 0.0).await;
     redis.restart();
@@ -119,7 +124,7 @@ async fn a_new_store_and_a_restart_of_our_own_are_none() {
     let setup = in_front_of(&consumer).store(&redis.url());
     for event in ["first", "second"] {
         let proxy = setup.start();
-        proxy.counted("hookonce_store_up", &[], 1.0).await;
+        knows_its_store(&proxy).await;
         assert_eq!(proxy.send(&stripe_from(event, -3600)).await.outcome(), "forwarded");
         assert_eq!(resets(&proxy).await, 0.0);
         assert!(proxy.stop().await);

@@ -1,6 +1,7 @@
 //! A Redis server of a test's own.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -16,6 +17,7 @@ pub struct RedisProcess {
     port: u16,
     directory: TempDir,
     settings: Vec<String>,
+    variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl RedisProcess {
@@ -23,13 +25,18 @@ impl RedisProcess {
         Self::start_with(&[])
     }
 
-    /// With settings of its command line. Tries ports until the server itself has been able to take one.
+    /// With settings of its command line.
     pub fn start_with(settings: &[&str]) -> Self {
+        Self::start_in(Vec::new(), settings)
+    }
+
+    /// In an environment of its own. Tries ports until the server itself has been able to take one.
+    pub fn start_in(variables: Vec<(&'static str, PathBuf)>, settings: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
-        let launched = |port| Some((port, launch(port, &directory, &settings)?));
+        let launched = |port| Some((port, launch(port, &directory, &settings, &variables)?));
         let (port, child) = PORTS.map(|_| next_port()).find_map(launched).unwrap();
-        Self { child, port, directory, settings }
+        Self { child, port, directory, settings, variables }
     }
 
     pub fn url(&self) -> String {
@@ -57,7 +64,7 @@ impl RedisProcess {
 
     /// Starts it again, empty, where it was.
     pub fn restart(&mut self) {
-        self.child = launch(self.port, &self.directory, &self.settings).expect("the port is free again");
+        self.child = launch(self.port, &self.directory, &self.settings, &self.variables).expect("the port is free again");
     }
 }
 
@@ -83,11 +90,12 @@ fn next_port() -> u16 {
 }
 
 /// `None` where the server ended before it listened: the port was taken.
-fn launch(port: u16, directory: &TempDir, settings: &[String]) -> Option<Child> {
+fn launch(port: u16, directory: &TempDir, settings: &[String], variables: &[(&str, PathBuf)]) -> Option<Child> {
     let mut child = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
         .arg(directory.path())
         .args(settings)
+        .envs(variables.iter().cloned())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

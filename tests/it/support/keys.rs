@@ -8,7 +8,7 @@ use super::eventually;
 use super::redis::RedisProcess;
 
 /// Commands that nobody's delivery causes: the watch over the store, and what this client asks.
-const BACKGROUND: [&str; 8] = ["ping", "info", "exists", "hello", "getrange", "keys", "ttl", "monitor"];
+const BACKGROUND: [&str; 9] = ["ping", "info", "time", "exists", "hello", "getrange", "keys", "ttl", "monitor"];
 
 pub struct Keys {
     link: Connection,
@@ -30,7 +30,13 @@ impl Keys {
     }
 
     pub fn flush(&mut self) {
-        self.ask(&mut redis::cmd("FLUSHALL"))
+        self.ask(&redis::cmd("FLUSHALL"))
+    }
+
+    /// Any other command, whose answer nobody needs.
+    pub fn order(&mut self, words: &[&str]) {
+        let mut command = redis::cmd(words[0]);
+        self.ask::<redis::Value>(command.arg(&words[1..]));
     }
 
     /// Changes a setting of the server.
@@ -46,6 +52,23 @@ impl Keys {
     /// The value as an operator reads it; empty where there is none. Not by GET, which is counted.
     pub fn value(&mut self, key: &str) -> String {
         self.ask(redis::cmd("GETRANGE").arg(key).arg(0).arg(-1))
+    }
+
+    /// Writes what a test needs to be there, for so many seconds.
+    pub fn put(&mut self, key: &str, value: &str, seconds: u64) {
+        self.put_many([(key.to_owned(), value.to_owned())], seconds);
+    }
+
+    pub fn put_many(&mut self, cells: impl IntoIterator<Item = (String, String)>, seconds: u64) {
+        let mut pipe = redis::pipe();
+        for (key, value) in cells {
+            pipe.set_ex(key, value, seconds).ignore();
+        }
+        pipe.exec(&mut self.link).unwrap();
+    }
+
+    pub fn remove(&mut self, key: &str) {
+        self.ask::<()>(redis::cmd("DEL").arg(key));
     }
 
     /// Waits until the event is done, and gives what is stored.
