@@ -4,5 +4,6 @@
 
 mod contract;
 mod file;
+mod frozen;
 mod redis;
 mod support;
