@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hookonce::config::{Secret, Upstream};
+use hookonce::config::{RedisUrl, Upstream};
 use hookonce::pipeline::body::Outgoing;
 use hookonce::pipeline::upstream::{ForwardError, NotSent, Patience, Upstreams};
 use hookonce::store::cells::Cells;
@@ -101,7 +101,7 @@ async fn a_redis_behind_tls_is_used_with_its_own_authority_only() {
     let port = quiet_port().to_string();
     let options = ["--tls-port", &port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert];
     let _redis = RedisProcess::start_with(&[&options[..], &["--tls-auth-clients", "no"]].concat());
-    let url = Secret::new(format!("rediss://localhost:{port}"));
+    let url = RedisUrl::parse(&format!("rediss://localhost:{port}")).unwrap();
     let budget = Duration::from_secs(2);
     let trusted = RedisServer::new(&url, Some(identity.cert.pem().into_bytes()), budget).unwrap().connect().unwrap();
     assert_eq!(trusted.put_new("key", "value".into(), budget).await.unwrap(), None);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hookonce::config::{Fingerprint, Secret};
+use hookonce::config::{Fingerprint, RedisUrl};
 use hookonce::pipeline::identify::{BodyDigest, EventId, EventKey, fingerprint};
 use hookonce::store::cells::Cells;
 use hookonce::store::entry::now;
@@ -91,8 +91,7 @@ impl Fixture for Redis {
 
     async fn open() -> Self {
         let process = RedisProcess::start();
-        let server = RedisServer::new(&Secret::new(process.url()), None, BUDGET).unwrap();
-        Self { server, process }
+        Self { server: server_at(&process.url(), BUDGET), process }
     }
 
     fn store(&self) -> Store<RedisCells> {
@@ -114,6 +113,10 @@ impl Fixture for RedisWithScriptsOnly {
     fn store(&self) -> Store<RedisCells> {
         self.0.store()
     }
+}
+
+pub fn server_at(url: &str, budget: Duration) -> RedisServer {
+    RedisServer::new(&RedisUrl::parse(url).unwrap(), None, budget).unwrap()
 }
 
 /// A key that no other test uses.
