@@ -26,7 +26,7 @@ use crate::pipeline::intake::Buffered;
 use crate::pipeline::listener;
 use crate::pipeline::route::Routes;
 use crate::pipeline::upstream::Upstreams;
-use crate::store::{StoreError, StoreSource};
+use crate::store::{Condition, Reserve, StoreError, StoreSource};
 use crate::telemetry::Telemetry;
 
 /// How long releases of what was never sent may take once everything else has been given up.
@@ -88,6 +88,7 @@ pub struct App {
     pub admin: SocketAddr,
     config: Arc<Config>,
     source: Arc<StoreSource>,
+    reserve: Arc<Reserve>,
     lifecycle: Lifecycle,
     workers: Vec<JoinHandle<()>>,
     admin_thread: JoinHandle<()>,
@@ -104,6 +105,8 @@ struct Shared {
     connections: Bound,
     attempts: Bound,
     source: Arc<StoreSource>,
+    reserve: Arc<Reserve>,
+    condition: Arc<Condition>,
     lifecycle: Lifecycle,
 }
 
@@ -121,6 +124,8 @@ impl App {
             connections: Bound::new(config.limits.connections),
             attempts: Bound::new(config.limits.attempts),
             source: Arc::new(StoreSource::open(&config.store)?),
+            reserve: Arc::new(Reserve::new(config.limits.recent, config.limits.local_claims)),
+            condition: Arc::default(),
             lifecycle: Lifecycle::default(),
             telemetry,
             config: Arc::clone(&config),
@@ -128,26 +133,36 @@ impl App {
         let sockets = bind(config.listen, config.workers)?;
         let admin_socket = bind(config.admin, 1)?.remove(0);
         let (listen, admin) = (local(&sockets[0])?, local(&admin_socket)?);
-        let (lifecycle, source) = (shared.lifecycle.clone(), Arc::clone(&shared.source));
+        let (lifecycle, source, reserve) = (shared.lifecycle.clone(), Arc::clone(&shared.source), Arc::clone(&shared.reserve));
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| worker(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let admin_thread = admin_side(admin_socket, shared)?;
-        Ok(Self { listen, admin, config, source, lifecycle, workers, admin_thread })
+        Ok(Self { listen, admin, config, source, reserve, lifecycle, workers, admin_thread })
     }
 
     /// Stops in order: not ready, go on for `drain.delay`, stop accepting, finish what is under way, flush settlements,
     /// and after `drain.timeout` let go of what was never sent. Tells whether everything was finished.
     pub async fn stop(self) -> bool {
-        let Self { config, source, lifecycle, workers, admin_thread, .. } = self;
+        let Self { config, source, reserve, lifecycle, workers, admin_thread, .. } = self;
         lifecycle.draining.cancel();
         sleep(config.drain.delay).await;
         lifecycle.closing.cancel();
         let joining = tokio::task::spawn_blocking(move || workers.into_iter().for_each(|worker| drop(worker.join())));
         let mut joining = std::pin::pin!(joining);
-        let is_finished = timeout(config.drain.timeout, &mut joining).await.is_ok();
+        let everything = async {
+            let _ = (&mut joining).await;
+            // What was done without the store is told to it as long as there is time.
+            reserve.settled().await;
+        };
+        let is_finished = timeout(config.drain.timeout, everything).await.is_ok();
         if !is_finished {
             lifecycle.stopping.cancel();
-            let _ = timeout(LAST_WORDS * 2, joining).await;
+            if !joining.is_finished() {
+                let _ = timeout(LAST_WORDS * 2, joining).await;
+            }
+            if let left @ 1.. = reserve.unsettled() {
+                tracing::warn!(left, "stopped before the store was told of events: further copies of them will be forwarded");
+            }
         }
         lifecycle.over.cancel();
         let _ = tokio::task::spawn_blocking(move || admin_thread.join()).await;
@@ -201,6 +216,8 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
         telemetry: Arc::clone(&shared.telemetry),
         buffered: shared.buffered.clone(),
         store: shared.source.connect()?,
+        reserve: Arc::clone(&shared.reserve),
+        condition: Arc::clone(&shared.condition),
         upstreams,
         attempts: shared.attempts.clone(),
         tasks: TaskTracker::new(),
@@ -244,11 +261,14 @@ fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, Sta
             routes: shared.routes,
             telemetry: shared.telemetry,
             lifecycle: shared.lifecycle,
+            reserve: shared.reserve,
+            condition: shared.condition,
             store,
         });
         tokio::select! {
             () = admin::serve(socket, Arc::clone(&admin)) => {}
             never = admin::monitor::watch(&admin) => never,
+            never = admin::monitor::make_amends(&admin) => never,
             () = over.cancelled() => {}
         }
     })

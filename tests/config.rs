@@ -397,7 +397,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 83);
+    assert_eq!(seen, 87);
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn example_shows_the_defaults() {
     // What follows from the machine, the provider or nothing at all has no default to show.
     let without =
         ["admin_token", "passthrough", "trusted_proxies", "workers", "ca_file", "url", "namespace", "upstream", "release_on"];
-    let of_stripe = ["retention", "on_conflict"];
+    let of_stripe = ["retention", "on_conflict", "closed_max"];
     let mut seen = 0;
     for section in &loaded.config.sections {
         let table = if section.name.is_empty() { &opened } else { opened[section.name].as_table().unwrap() };
@@ -433,7 +433,7 @@ fn example_shows_the_defaults() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 37);
+    assert_eq!(seen, 39);
 }
 
 /// That it shows no other follows from its loading: an unknown key is an error.

@@ -55,6 +55,9 @@ async fn show(admin: &Admin, key: &EventKey) -> Result<AdminResponse, Denied> {
 async fn forget(admin: &Admin, key: &EventKey, peer: SocketAddr) -> Result<AdminResponse, Denied> {
     let forgotten = admin.telemetry.store(StoreOp::Forget, admin.store.forget(key)).await?;
     tracing::warn!(target: "hookonce::audit", %peer, event = key.as_str(), result = ?forgotten, "forget an event");
+    if forgotten == Forgotten::Forgotten {
+        admin.announce().await?;
+    }
     match forgotten {
         Forgotten::Forgotten => Ok(json_reply(StatusCode::OK, &json!({ "status": "forgotten", "key": key.as_str() }))),
         Forgotten::Absent => Err(absent()),

@@ -27,9 +27,9 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::app::Lifecycle;
-use crate::config::{Config, Readiness};
+use crate::config::{Config, Provider, Readiness};
 use crate::pipeline::route::Routes;
-use crate::store::{Store, StoreError};
+use crate::store::{Condition, Reserve, Store, StoreError};
 use crate::telemetry::Telemetry;
 
 /// Scrapers, probes and a few people.
@@ -45,6 +45,8 @@ pub struct Admin {
     pub routes: Arc<Routes>,
     pub telemetry: Arc<Telemetry>,
     pub lifecycle: Lifecycle,
+    pub reserve: Arc<Reserve>,
+    pub condition: Arc<Condition>,
     pub store: Store,
 }
 
@@ -100,6 +102,11 @@ impl Admin {
         }
     }
 
+    /// Tells every instance that an operator has changed something which they keep in memory.
+    pub async fn announce(&self) -> Result<(), StoreError> {
+        self.store.announce(&self.config.store.marker()).await.map(drop)
+    }
+
     /// Serving and not draining; with `readiness = "store"`, the store counts too.
     fn readyz(&self, verbose: bool) -> AdminResponse {
         let is_draining = self.lifecycle.draining.is_cancelled();
@@ -113,9 +120,19 @@ impl Admin {
             "ready": is_ready,
             "draining": is_draining,
             "store": if store_up { "up" } else { "down" },
+            "breaker": if self.store.breaker().is_open() { "open" } else { "closed" },
+            "store_reset": self.condition.reset().map(|at| humantime::format_rfc3339_millis(at).to_string()),
+            "clock_skew_s": self.telemetry.metrics.clock_skew.get(),
+            "clock_off_for": self.clock_is_off_for(),
             "readiness": self.config.readiness.as_str(),
         });
         json_reply(status, &state)
+    }
+
+    /// The providers whose timestamps this machine's clock cannot judge.
+    fn clock_is_off_for(&self) -> Vec<&str> {
+        let is_off = |provider: &&Arc<Provider>| provider.cannot_judge_time_with(self.condition.skew());
+        self.config.providers.iter().filter(is_off).map(|provider| provider.name.as_str()).collect()
     }
 
     fn metrics(&self) -> AdminResponse {

@@ -1,62 +1,129 @@
-//! The watch over the store: one ping every half second, so that an outage is known also without traffic.
+//! The watch over the store: a sign of life every half second, so that an outage, lost data and an operator's changes
+//! are known within a second, also without traffic.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Admin;
-use crate::store::StoreError;
 use crate::store::redis::About;
-use crate::telemetry::StoreOp;
+use crate::store::{Marker, StoreError, WrittenBack};
+use crate::telemetry::{Amends, StoreOp};
 
 const EVERY: Duration = Duration::from_millis(500);
-/// A look at the server's own figures, every so many pings.
+/// A look at the server's own figures, every so many pulses.
 const ABOUT_EVERY: u32 = 20;
+/// Clocks further apart than this are worth a word, whatever the providers tolerate.
+const SKEW_WORTH_SAYING: Duration = Duration::from_secs(30);
 
 /// Watches until dropped.
 pub async fn watch(admin: &Admin) -> ! {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut state = State { is_up: None, pings: 0, evicted: None };
-    let marker = admin.config.store.marker();
+    let mut watch = Watch { admin, key: admin.config.store.marker(), is_up: None, pulses: 0, known: None, server: None };
     loop {
         ticks.tick().await;
-        let answer = admin.telemetry.store(StoreOp::Ping, admin.store.pulse(&marker)).await;
-        let is_new = state.turn(admin, answer.map(drop));
-        if (is_new || state.pings.is_multiple_of(ABOUT_EVERY))
-            && let Ok(Some(about)) = admin.store.about().await
-        {
-            state.note(admin, &about, is_new);
-        }
-        state.pings = state.pings.wrapping_add(1);
+        watch.turn().await;
     }
 }
 
-struct State {
-    /// `None` before the first answer.
-    is_up: Option<bool>,
-    pings: u32,
-    evicted: Option<u64>,
+/// Tells the store what was done without it, whenever it can be asked.
+pub async fn make_amends(admin: &Admin) -> ! {
+    let told = |result| {
+        let amends = match result {
+            WrittenBack::Done => Amends::Done,
+            WrittenBack::Doubt => Amends::Doubt,
+            WrittenBack::Conflict => Amends::Conflict,
+            WrittenBack::Nothing | WrittenBack::ClaimedHere | WrittenBack::ClaimedThere => return,
+        };
+        admin.telemetry.metrics.written_back(amends).inc();
+    };
+    admin.reserve.keep_writing_back(&admin.store, told).await
 }
 
-impl State {
-    /// Notes whether the store answers; says so when that changes. Tells whether it has just come up.
-    fn turn(&mut self, admin: &Admin, answer: Result<(), StoreError>) -> bool {
-        let is_up = answer.is_ok();
-        admin.telemetry.metrics.store_up.set(i64::from(is_up));
+struct Watch<'a> {
+    admin: &'a Admin,
+    /// Where the marker is.
+    key: String,
+    /// `None` before the first answer.
+    is_up: Option<bool>,
+    pulses: u32,
+    /// The marker as it was seen last.
+    known: Option<Marker>,
+    /// The server as it was seen last.
+    server: Option<Server>,
+}
+
+struct Server {
+    run_id: String,
+    evicted_keys: u64,
+}
+
+impl Watch<'_> {
+    async fn turn(&mut self) {
+        let admin = self.admin;
+        let pulse = admin.telemetry.store(StoreOp::Pulse, admin.store.pulse(&self.key)).await;
+        let has_come_up = self.note_whether_up(&pulse);
+        admin.telemetry.metrics.store_breaker_open.set(i64::from(admin.store.breaker().is_open()));
+        if let Ok(found) = pulse {
+            let is_emptied = self.known.as_ref().is_some_and(|known| found.as_ref().is_none_or(|it| !it.is_of_same_store(known)));
+            let mut is_replaced = false;
+            if has_come_up || is_emptied || self.pulses.is_multiple_of(ABOUT_EVERY) {
+                is_replaced = self.ask_server(has_come_up).await;
+            }
+            // A store that fails in the middle of this is looked at again in the next turn, with what was known before.
+            if let Err(error) = self.compare(found, is_emptied, is_replaced).await {
+                tracing::debug!(%error, "the store's marker could not be read or written");
+            }
+        }
+        self.pulses = self.pulses.wrapping_add(1);
+    }
+
+    /// Says so when it changes whether the store answers. Tells whether it has just come up.
+    fn note_whether_up(&mut self, pulse: &Result<Option<Marker>, StoreError>) -> bool {
+        let is_up = pulse.is_ok();
+        self.admin.telemetry.metrics.store_up.set(i64::from(is_up));
         let before = self.is_up.replace(is_up);
-        match answer {
+        match pulse {
             Err(error) if before != Some(false) => {
                 tracing::warn!(%error, "the store does not answer; each provider's `on_store_down` decides now");
             }
-            Ok(()) if before == Some(false) => tracing::info!("the store answers again"),
+            Ok(_) if before == Some(false) => tracing::info!("the store answers again"),
             _ => {}
         }
         is_up && before != Some(true)
     }
 
-    fn note(&mut self, admin: &Admin, about: &About, is_new: bool) {
-        if is_new {
+    /// Compares the marker with the one that was known, and takes in what it says.
+    async fn compare(&mut self, found: Option<Marker>, is_emptied: bool, is_replaced: bool) -> Result<(), StoreError> {
+        let admin = self.admin;
+        let marker = match found {
+            _ if is_emptied || is_replaced => admin.store.mark(&self.key, Some(now())).await?,
+            Some(marker) => marker,
+            // Never seen by anybody: a new store.
+            None => admin.store.mark(&self.key, None).await?,
+        };
+        if is_emptied || is_replaced {
+            admin.telemetry.metrics.store_resets.inc();
+            let what =
+                if is_emptied { "has lost its data" } else { "was restarted or replaced and may have lost its latest writes" };
+            tracing::warn!("the store {what}: events it knew may be forwarded again, marked where their own time is known");
+        }
+        let is_news = self.known.as_ref().is_none_or(|known| known.edition != marker.edition);
+        if is_news {
+            admin.reserve.recent.clear();
+        }
+        admin.condition.set_reset(marker.reset);
+        self.known = Some(marker);
+        Ok(())
+    }
+
+    /// Asks a server about itself. Tells whether it is another one than before.
+    async fn ask_server(&mut self, has_come_up: bool) -> bool {
+        let asked = now();
+        let Ok(Some(about)) = self.admin.store.about().await else { return false };
+        let took = now().duration_since(asked).unwrap_or_default();
+        if has_come_up {
             tracing::info!(version = about.version, "connected to Redis");
             if about.evicts() {
                 tracing::warn!(
@@ -65,12 +132,46 @@ impl State {
                 );
             }
         }
+        self.compare_clocks(&about, asked + took / 2);
+        let server = Server { run_id: about.run_id, evicted_keys: about.evicted_keys };
+        let Some(before) = self.server.replace(server) else { return false };
         // A server that was restarted counts from nought again.
-        let more = self.evicted.map_or(0, |before| about.evicted_keys.saturating_sub(before));
-        self.evicted = Some(about.evicted_keys);
-        if more > 0 {
-            admin.telemetry.metrics.store_evicted_keys.inc_by(more);
-            tracing::warn!(keys = more, "Redis has thrown keys away: forgotten events will be forwarded again");
+        let evicted = about.evicted_keys.saturating_sub(before.evicted_keys);
+        if evicted > 0 {
+            self.admin.telemetry.metrics.store_evicted_keys.inc_by(evicted);
+            tracing::warn!(keys = evicted, "Redis has thrown keys away: forgotten events will be forwarded again");
+        }
+        self.server.as_ref().is_some_and(|server| server.run_id != before.run_id)
+    }
+
+    fn compare_clocks(&self, about: &About, ours: SystemTime) {
+        let Some(theirs) = about.clock else { return };
+        let ahead = match theirs.duration_since(ours) {
+            Ok(ahead) => millis(ahead),
+            Err(behind) => -millis(behind.duration()),
+        };
+        let condition = &self.admin.condition;
+        let was_off = condition.skew() > SKEW_WORTH_SAYING;
+        condition.set_skew(ahead);
+        self.admin
+            .telemetry
+            .metrics
+            .clock_skew
+            .set(Duration::from_millis(ahead.unsigned_abs()).as_secs_f64().copysign(ahead as f64));
+        if condition.skew() > SKEW_WORTH_SAYING && !was_off {
+            tracing::warn!(
+                store_is_ahead_ms = ahead,
+                "this machine's clock and the store's lie apart: timestamps may be judged wrongly"
+            );
         }
     }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a reset is dated, and this machine's clock compared with the store's")]
+fn now() -> SystemTime {
+    SystemTime::now()
 }

@@ -29,7 +29,7 @@ use std::time::Duration;
 use http::{Method, StatusCode};
 use ipnet::IpNet;
 
-use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, Scheme};
 pub use address::Upstream;
 pub use fingerprint::Fingerprint;
 pub use flags::Flags;
@@ -108,6 +108,10 @@ pub struct Limits {
     pub waiters_per_event: usize,
     /// How much of an answer is kept in memory, to be shared with waiting copies; the rest is streamed.
     pub answer: Size,
+    /// Completed events kept in memory, for while the store does not answer.
+    pub recent: Size,
+    /// Events that the process claims for itself while the store does not answer.
+    pub local_claims: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -138,6 +142,8 @@ pub struct Provider {
     pub keys: Vec<Key>,
     /// `None`: the provider gives its events no id.
     pub event_id: Option<IdRule>,
+    /// When the event came to be, by the provider.
+    pub event_time: Option<EventTime>,
     pub tenant: Option<Tenant>,
     pub handshake: Option<Handshake>,
     /// How long the provider keeps trying by itself. Nought: it never does. `None`: not known.
@@ -162,6 +168,8 @@ pub struct Provider {
     pub release_on: Option<Statuses>,
     pub ambiguous: Ambiguous,
     pub on_store_down: OnStoreDown,
+    /// How long "closed" refuses before it turns to "local".
+    pub closed_max: Option<Duration>,
     pub settle: Settle,
     pub enforce: bool,
     pub dedupe: Dedupe,
@@ -170,6 +178,13 @@ pub struct Provider {
     pub max_concurrent: Option<usize>,
     /// Each setting as it came out, and where it was written: what `check` prints.
     pub settings: Vec<Setting>,
+}
+
+impl Provider {
+    /// Whether a clock that is off by so much may take a timestamp for out of bounds that is not.
+    pub fn cannot_judge_time_with(&self, skew: Duration) -> bool {
+        self.scheme.tolerance().is_some_and(|tolerance| skew > tolerance / 2)
+    }
 }
 
 /// The settings of one section: the top level has no name.
@@ -225,7 +240,7 @@ choices!(
 );
 choices!(
     /// What happens to a delivery while the store cannot be asked.
-    OnStoreDown { Closed = "closed", Open = "open" } pending { "local" }
+    OnStoreDown { Closed = "closed", Local = "local", Open = "open" }
 );
 choices!(
     /// Whether the reply waits for the completion to be stored.

@@ -14,13 +14,15 @@ use crate::telemetry::{StoreOp, Telemetry};
 #[derive(Debug)]
 pub struct Hold<'a> {
     claim: &'a Claim,
+    /// Who granted it.
+    store: &'a Store,
     /// When the lease ends, in milliseconds after the claim was asked for. Nought once it is lost.
     ends: AtomicU64,
 }
 
 impl<'a> Hold<'a> {
-    pub fn of(claim: &'a Claim) -> Self {
-        Self { claim, ends: AtomicU64::new(millis(claim.lease())) }
+    pub fn of(claim: &'a Claim, store: &'a Store) -> Self {
+        Self { claim, store, ends: AtomicU64::new(millis(claim.lease())) }
     }
 
     /// Whether the claim is certainly still ours.
@@ -37,20 +39,24 @@ impl<'a> Hold<'a> {
         self.claim
     }
 
+    pub fn store(&self) -> &'a Store {
+        self.store
+    }
+
     /// Renews the lease while the work is done.
-    pub async fn during<T>(&self, work: impl Future<Output = T>, store: &Store, telemetry: &Telemetry) -> T {
+    pub async fn during<T>(&self, work: impl Future<Output = T>, telemetry: &Telemetry) -> T {
         tokio::select! {
             done = work => done,
-            never = self.keep(store, telemetry) => never,
+            never = self.keep(telemetry) => never,
         }
     }
 
     /// Renews the lease until dropped, or until it is lost; then there is nothing left to do but to wait.
-    async fn keep(&self, store: &Store, telemetry: &Telemetry) -> ! {
+    async fn keep(&self, telemetry: &Telemetry) -> ! {
         loop {
             sleep(self.claim.lease() / 3).await;
             let asked = self.claim.since().elapsed();
-            match telemetry.store(StoreOp::Renew, store.renew(self.claim)).await {
+            match telemetry.store(StoreOp::Renew, self.store.renew(self.claim)).await {
                 Ok(true) => self.ends.store(millis(asked + self.claim.lease()), Ordering::Relaxed),
                 Ok(false) => {
                     self.ends.store(0, Ordering::Relaxed);

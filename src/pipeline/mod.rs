@@ -40,7 +40,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate, Upstream};
 use crate::scheme::{Proof, Received};
-use crate::store::{Mark, Store};
+use crate::store::{Condition, Mark, Reserve, Store};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
 use audience::{Ended, News, end_of, end_of_accepted};
 use body::{Outgoing, ReplyBody};
@@ -73,6 +73,10 @@ pub struct Pipeline {
     pub telemetry: Arc<Telemetry>,
     pub buffered: Buffered,
     pub store: Store,
+    /// What stands in for the store while it cannot be asked.
+    pub reserve: Arc<Reserve>,
+    /// What is known of the store beside its answers.
+    pub condition: Arc<Condition>,
     pub upstreams: Arc<Upstreams>,
     /// How many attempts may be under way, with or without their senders.
     pub attempts: Bound,
@@ -122,8 +126,8 @@ impl Pipeline {
         record.body_took(reading.elapsed());
 
         let (long, at) = (delivery.body.len() >= LONG_BODY, now());
-        let judged = Arc::clone(&route);
-        let verified = off_core(long, move || verify::verify(&judged, delivery, at)).await??;
+        let (judged, skew) = (Arc::clone(&route), self.condition.skew());
+        let verified = off_core(long, move || verify::verify(&judged, delivery, at, skew)).await??;
         if let Some(proof) = verified.proof() {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {

@@ -23,7 +23,9 @@ use super::upstream::{self, ForwardError, NotSent, Patience, Used};
 use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider};
-use crate::store::{Claim, ClaimOutcome, Earlier, Entry, Mark, Terms};
+use crate::store::{
+    Claim, ClaimError, ClaimOutcome, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
+};
 use crate::telemetry::{Facts, StoreOp};
 
 /// How often another process's claim is looked at.
@@ -85,10 +87,30 @@ impl Event {
     }
 }
 
-/// The permit to forward: a claim, or a reason to go without one.
+/// The permit to forward: a claim and who granted it, or a reason to go without one.
 struct Permit {
-    claim: Option<Claim>,
+    claim: Option<(Claim, Keeper)>,
     mark: Option<Mark>,
+}
+
+impl Permit {
+    fn without_claim(mark: Option<Mark>) -> Self {
+        Self { claim: None, mark }
+    }
+}
+
+/// Who knows about an event: the store, or this process while the store cannot be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeper {
+    Store,
+    Process,
+}
+
+/// What a claim comes to where the store cannot be asked and nobody stands in for it.
+enum NoClaim {
+    Refuse(StoreError),
+    /// It is forwarded all the same.
+    Forward,
 }
 
 pub(super) type Sent = Result<(Response<Incoming>, Used), ForwardError>;
@@ -106,11 +128,11 @@ impl Pipeline {
         }
     }
 
-    /// Asks the store. The error is how the delivery ends without being forwarded.
+    /// Asks the store, or who stands in for it. The error is how the delivery ends without being forwarded.
     async fn permit(&self, event: &Event, audience: &mut Audience) -> Result<Permit, Ending> {
         let provider = &event.route.provider;
         let key = match &event.standing {
-            Standing::Unclaimed { mark } => return Ok(Permit { claim: None, mark: *mark }),
+            Standing::Unclaimed { mark } => return Ok(Permit::without_claim(*mark)),
             Standing::Keyed { key, .. } | Standing::Conflicting { key, .. } => key,
         };
         let terms = Terms {
@@ -118,53 +140,112 @@ impl Pipeline {
             retention: provider.retention,
             body: event.body,
             body_matters: event.standing.body_matters(),
+            doubt: self.is_lost_to_reset(event).then_some(Mark::StoreReset),
         };
         let asked = Instant::now();
-        let outcome = self.telemetry.store(StoreOp::Claim, self.store.claim(key, &terms)).await;
+        let claimed = self.claim(provider, key, &terms).await;
         audience.facts.store = asked.elapsed();
-        if let Ok(ClaimOutcome::Claimed { .. } | ClaimOutcome::InFlight { .. }) = &outcome {
+        let (outcome, keeper) = match claimed {
+            Ok(claimed) => claimed,
+            Err(NoClaim::Forward) => return Ok(Permit::without_claim(Some(Mark::StoreDown))),
+            Err(NoClaim::Refuse(error)) => return Err(Ending::Refused(Refusal::StoreDown(error.to_string().into()))),
+        };
+        if let ClaimOutcome::Claimed { .. } | ClaimOutcome::InFlight { .. } = &outcome {
             audience.owns_key();
         }
-        let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit { claim: None, mark: Some(Mark::Observe) });
+        let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit::without_claim(Some(Mark::Observe)));
         match outcome {
-            Ok(ClaimOutcome::Claimed { claim, earlier }) => {
+            ClaimOutcome::Claimed { claim, earlier } => {
                 if earlier == Earlier::None {
                     event.route.watch.claimed_first();
                 }
                 let conflict = matches!(event.standing, Standing::Conflicting { .. }).then_some(Mark::Conflict);
-                Ok(Permit { mark: claim.doubt().or(conflict), claim: Some(claim) })
+                let apart = (keeper == Keeper::Process).then_some(Mark::StoreDown);
+                Ok(Permit { mark: claim.doubt().or(conflict).or(apart), claim: Some((claim, keeper)) })
             }
-            Ok(ClaimOutcome::Done(done)) => {
+            ClaimOutcome::Done(done) => {
                 if done.body != event.body {
                     event.route.watch.conflict();
                 }
                 event.route.watch.duplicate_of(&done, now());
                 observed().ok_or_else(|| Ending::Done(Arc::new(done)))
             }
-            Ok(ClaimOutcome::InFlight { lease_left }) => match (observed(), provider.in_flight) {
+            ClaimOutcome::InFlight { lease_left } => match (observed(), provider.in_flight) {
                 (Some(permit), _) => Ok(permit),
                 (None, InFlight::Wait) => {
                     let waiting = Instant::now();
-                    let ending = self.await_elsewhere(key, audience).await;
+                    let ending = self.await_elsewhere(self.kept_by(keeper), key, audience).await;
                     audience.facts.waited = waiting.elapsed();
                     Err(ending)
                 }
                 (None, InFlight::Retry) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
                 (None, InFlight::Ack) => Err(Ending::Acked),
             },
-            Ok(ClaimOutcome::Conflict(entry)) => match self.conflict(event, key, &entry).await {
+            ClaimOutcome::Conflict(entry) => match self.conflict(event, self.kept_by(keeper), key, &entry).await {
                 refused @ Ending::Refused(Refusal::Conflict) => observed().ok_or(refused),
                 ending => Err(ending),
-            },
-            Err(error) => match provider.on_store_down {
-                OnStoreDown::Closed => Err(Ending::Refused(Refusal::StoreDown(error.to_string().into()))),
-                OnStoreDown::Open => Ok(Permit { claim: None, mark: Some(Mark::StoreDown) }),
             },
         }
     }
 
+    /// Claims the event in the store; where that cannot be asked, by the provider's policy.
+    async fn claim(&self, provider: &Provider, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
+        let here = |outcome| (outcome, Keeper::Process);
+        // What this process has done on its own comes first. A store that still cannot be told will not answer either.
+        if let Ok(WrittenBack::ClaimedHere) = self.reserve.write_back(key, &self.store).await {
+            return self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse);
+        }
+        let ClaimError { error, unsure } = match self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await {
+            Ok(outcome) => {
+                self.condition.granted();
+                return Ok((outcome, Keeper::Store));
+            }
+            Err(failed) => failed,
+        };
+        if matches!(error.kind, StoreErrorKind::Refused | StoreErrorKind::Local) {
+            self.condition.refused();
+        }
+        unsure.into_iter().for_each(|claim| self.reserve.withdraw(claim));
+        let policy = self.policy_without_store(provider);
+        if policy == OnStoreDown::Open {
+            return Err(NoClaim::Forward);
+        }
+        if let Some(known) = self.reserve.recall(key, terms) {
+            return Ok(here(known));
+        }
+        match policy {
+            OnStoreDown::Local => self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
+            OnStoreDown::Closed | OnStoreDown::Open => Err(NoClaim::Refuse(error)),
+        }
+    }
+
+    /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.
+    fn policy_without_store(&self, provider: &Provider) -> OnStoreDown {
+        let down_for = self.store.breaker().down_for().max(self.condition.refuses_for()).unwrap_or_default();
+        match provider.on_store_down {
+            OnStoreDown::Closed if provider.closed_max.is_some_and(|max| down_for >= max) => OnStoreDown::Local,
+            policy => policy,
+        }
+    }
+
+    /// Whether the store may have lost what it knew of this event.
+    fn is_lost_to_reset(&self, event: &Event) -> bool {
+        let provider = &event.route.provider;
+        let (Some(reset), Some(rule)) = (self.condition.reset(), &provider.event_time) else { return false };
+        // After a retention it would have been forgotten in any case.
+        let is_over = now().duration_since(reset).is_ok_and(|since| since > provider.retention);
+        !is_over && rule.read(&event.verified.delivery().received()).is_some_and(|at| at < reset)
+    }
+
+    fn kept_by(&self, keeper: Keeper) -> &Store {
+        match keeper {
+            Keeper::Store => &self.store,
+            Keeper::Process => self.reserve.local(),
+        }
+    }
+
     /// The same id with another body: another event, unless that is refused.
-    async fn conflict(&self, event: &Event, key: &EventKey, entry: &Entry) -> Ending {
+    async fn conflict(&self, event: &Event, store: &Store, key: &EventKey, entry: &Entry) -> Ending {
         event.route.watch.conflict();
         let provider = &event.route.provider;
         tracing::warn!(
@@ -177,7 +258,7 @@ impl Pipeline {
         }
         // The main key must not end before the key with the digest: its body would be taken for new then.
         if !matches!(entry, Entry::Claimed(_)) {
-            let kept = self.telemetry.store(StoreOp::Keep, self.store.keep(key, entry, provider.retention)).await;
+            let kept = self.telemetry.store(StoreOp::Keep, store.keep(key, entry, provider.retention)).await;
             if let Err(error) = kept {
                 return Ending::Refused(Refusal::StoreDown(error.to_string().into()));
             }
@@ -186,13 +267,13 @@ impl Pipeline {
     }
 
     /// Waits for the outcome of another process's claim, as long as somebody here waits for it.
-    async fn await_elsewhere(&self, key: &EventKey, audience: &Audience) -> Ending {
+    async fn await_elsewhere(&self, store: &Store, key: &EventKey, audience: &Audience) -> Ending {
         let mut pause = POLL;
         let over = Ending::Refused(Refusal::LeaseOver);
         while audience.is_there() {
             sleep(pause).await;
             pause = (pause * 2).min(POLL_MAX);
-            let seen = match self.telemetry.store(StoreOp::Look, self.store.look(key)).await {
+            let seen = match self.telemetry.store(StoreOp::Look, store.look(key)).await {
                 Ok(Some(seen)) => seen,
                 Ok(None) => return over,
                 Err(error) => return Ending::Refused(Refusal::StoreDown(error.to_string().into())),
@@ -221,8 +302,8 @@ impl Pipeline {
             Standing::Conflicting { main, .. } => Some(main.clone()),
             Standing::Keyed { .. } | Standing::Unclaimed { .. } => None,
         };
-        let hold = claim.as_ref().map(Hold::of);
-        let (began, attempt) = (Instant::now(), claim.as_ref().map(Claim::attempt));
+        let hold = claim.as_ref().map(|(claim, keeper)| Hold::of(claim, self.kept_by(*keeper)));
+        let (began, attempt) = (Instant::now(), hold.as_ref().map(|hold| hold.claim().attempt()));
         let call = Call { provider: &route.provider, main, deadline: began + route.provider.upstream_timeout, attempt, mark };
         let sent = self.forward(event, &call, hold.as_ref()).await;
         let upstream = began.elapsed();
@@ -256,7 +337,7 @@ impl Pipeline {
         let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
         match hold {
             None => sending.await,
-            Some(hold) => hold.during(sending, &self.store, &self.telemetry).await,
+            Some(hold) => hold.during(sending, &self.telemetry).await,
         }
     }
 }

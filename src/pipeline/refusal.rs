@@ -31,6 +31,8 @@ pub enum Refusal {
         reason: Disproof,
         status: StatusCode,
     },
+    /// The timestamp is out of bounds, and our own clock may be why.
+    ClockOff,
     /// No event id, where one is required.
     MissingId,
     /// The event id is there twice, or is not an id.
@@ -83,7 +85,8 @@ impl Refusal {
             Self::Conflict => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
             Self::Ambiguous { .. } => StatusCode::GATEWAY_TIMEOUT,
-            Self::InFlight { .. }
+            Self::ClockOff
+            | Self::InFlight { .. }
             | Self::LeaseOver
             | Self::Deadline
             | Self::Limited(_)
@@ -105,6 +108,7 @@ impl Refusal {
             Self::BrokenBody => "body_broken",
             Self::BadRequest(_) => "bad_request",
             Self::Unverified { reason, .. } => reason.code(),
+            Self::ClockOff => "clock_off",
             Self::MissingId => "missing_event_id",
             Self::BadId(_) => "bad_event_id",
             Self::Conflict => "conflict",
@@ -127,6 +131,7 @@ impl Refusal {
             | Self::BrokenBody
             | Self::BadRequest(_)
             | Self::Unverified { .. }
+            | Self::ClockOff
             | Self::BadId(_) => Outcome::Rejected,
             Self::MissingId => Outcome::NoId,
             Self::TooLarge | Self::TooSlow | Self::Limited(_) => Outcome::Limited,
@@ -170,6 +175,7 @@ impl Refusal {
             Self::BrokenBody => "the body broke off".into(),
             Self::BadRequest(why) | Self::BadId(why) => (*why).into(),
             Self::Unverified { reason, .. } => reason.explain().into(),
+            Self::ClockOff => "the signature's timestamp is out of bounds, and so is this machine's clock: it must be set".into(),
             Self::MissingId => "there is no event id where this provider puts it".into(),
             Self::Conflict => "this event id was used with another body".into(),
             Self::InFlight { .. } => "another copy of this event is under way; try again later".into(),
@@ -198,6 +204,7 @@ impl Refusal {
     pub fn told(&self) -> Cow<'static, str> {
         match self {
             Self::StoreDown(_) => "the store cannot be asked; nothing was forwarded".into(),
+            Self::ClockOff => "the timestamp cannot be judged for now; try again later".into(),
             Self::Unreachable(_) => "the consumer could not be reached".into(),
             Self::Ambiguous { .. } => "the consumer did not answer".into(),
             _ => self.reason(),

@@ -22,14 +22,14 @@ use super::settle::{Settlement, passable};
 use super::upstream::{ForwardError, NotSent, Unknown};
 use super::{Pipeline, now};
 use crate::config::{OnDuplicate, Settle};
-use crate::store::{self, Claim, Completed, Done, Mark, Released, StoredReply};
+use crate::store::{self, Completed, Done, Mark, Released, Store, StoredReply};
 use crate::telemetry::{Outcome, StoreOp};
 
 /// How long a failure waits for its release to be stored, so that an immediate retry finds it.
 const RELEASE_WAIT: Duration = Duration::from_millis(250);
 /// Between two tries to tell the store of a settlement.
 const RESETTLE: Duration = Duration::from_millis(100);
-const RESETTLE_MAX: Duration = Duration::from_secs(5);
+const RESETTLE_MAX: Duration = Duration::from_secs(1);
 
 impl Pipeline {
     /// Reads the consumer's answer, if there is one.
@@ -50,16 +50,18 @@ impl Pipeline {
         let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
         let early = match call.provider.on_duplicate {
-            OnDuplicate::Replay => Ok(hold.during(self.listen(call, sent), &self.store, &self.telemetry).await),
+            OnDuplicate::Replay => Ok(hold.during(self.listen(call, sent), &self.telemetry).await),
             OnDuplicate::Ok => Err(sent),
         };
         let reply = early.as_ref().ok().and_then(Spoken::to_store);
+        let done = store::done(claim, status.as_u16(), now(), reply);
+        self.reserve.recent.put(&claim.key, done.clone(), claim.retention());
         let confirmed = Notify::new();
         let completing = async {
-            self.complete_until_stored(claim, store::done(claim, status.as_u16(), now(), reply)).await;
+            self.complete_until_stored(hold, done).await;
             confirmed.notify_one();
             if let Some(main) = &call.main {
-                self.keep(main, claim.retention()).await;
+                self.keep(hold.store(), main, claim.retention()).await;
             }
         };
         let replying = async {
@@ -109,12 +111,13 @@ impl Pipeline {
     }
 
     /// Tells the store that the event is done, until it has heard.
-    async fn complete_until_stored(&self, claim: &Claim, done: Done) {
+    async fn complete_until_stored(&self, hold: &Hold<'_>, done: Done) {
+        let (claim, store) = (hold.claim(), hold.store());
         let mut pause = RESETTLE;
         let give_up = Instant::now() + claim.retention();
         loop {
             let event = claim.key.as_str();
-            match self.telemetry.store(StoreOp::Complete, self.store.complete(claim, done.clone())).await {
+            match self.telemetry.store(StoreOp::Complete, store.complete(claim, done.clone())).await {
                 Ok(Completed::Own) => return,
                 Ok(Completed::Lost) => return tracing::warn!(event, "the store had lost the claim of an event that is now done"),
                 Ok(Completed::Overrun) => {
@@ -127,14 +130,15 @@ impl Pipeline {
                 Err(error) => tracing::debug!(event, %error, "a completion is not stored yet"),
             }
             sleep(pause).await;
+            store.breaker().mended().await;
             pause = (pause * 2).min(RESETTLE_MAX);
         }
     }
 
     /// Lets the key that another body has live as long as the one with the digest, which was written later.
-    async fn keep(&self, main: &EventKey, retention: Duration) {
-        let Ok(Some(seen)) = self.telemetry.store(StoreOp::Look, self.store.look(main)).await else { return };
-        let kept = self.telemetry.store(StoreOp::Keep, self.store.keep(main, &seen.entry, retention)).await;
+    async fn keep(&self, store: &Store, main: &EventKey, retention: Duration) {
+        let Ok(Some(seen)) = self.telemetry.store(StoreOp::Look, store.look(main)).await else { return };
+        let kept = self.telemetry.store(StoreOp::Keep, store.keep(main, &seen.entry, retention)).await;
         if let Err(error) = kept {
             tracing::debug!(event = main.as_str(), %error, "a key could not be kept for longer");
         }
@@ -144,7 +148,7 @@ impl Pipeline {
     async fn fail_until_stored(&self, hold: &Hold<'_>, status: Option<u16>, doubt: Option<Mark>) -> Option<Done> {
         let (claim, until) = (hold.claim(), hold.until());
         loop {
-            match self.telemetry.store(StoreOp::Fail, self.store.fail(claim, status, doubt)).await {
+            match self.telemetry.store(StoreOp::Fail, hold.store().fail(claim, status, doubt)).await {
                 Ok(Released::Done(done)) => return Some(done),
                 Ok(Released::Released | Released::LeaseLost) => return None,
                 Err(error) => tracing::debug!(event = claim.key.as_str(), %error, "a release is not stored yet"),

@@ -1,11 +1,11 @@
 //! Deciding whether a delivery is genuine. Only what comes out of here can be claimed or forwarded.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::intake::Delivery;
 use super::refusal::Refusal;
 use super::route::Route;
-use crate::scheme::Proof;
+use crate::scheme::{Disproof, Proof};
 
 /// A delivery that may go on: its signature holds, or this provider's are not enforced.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ impl Verified {
     }
 }
 
-/// Checks the signature at the time `now`.
-pub fn verify(route: &Route, delivery: Delivery, now: SystemTime) -> Result<Verified, Refusal> {
+/// Checks the signature at the time `now`, by a clock that is off by `skew` as far as is known.
+pub fn verify(route: &Route, delivery: Delivery, now: SystemTime, skew: Duration) -> Result<Verified, Refusal> {
     let provider = &route.provider;
     match provider.scheme.verify(&provider.keys, &delivery.received(), now) {
         Ok(proof) => {
@@ -39,6 +39,11 @@ pub fn verify(route: &Route, delivery: Delivery, now: SystemTime) -> Result<Veri
         }
         Err(reason) => {
             route.watch.unverified(reason);
+            // A clock that is off by half of what is tolerated may be what is wrong: the provider shall come back.
+            let is_of_clock = matches!(reason, Disproof::Stale | Disproof::Future);
+            if provider.enforce && is_of_clock && provider.cannot_judge_time_with(skew) {
+                return Err(Refusal::ClockOff);
+            }
             if provider.enforce {
                 return Err(Refusal::Unverified { reason, status: provider.reject_status });
             }

@@ -9,7 +9,7 @@ use super::layout::{Items, Layout};
 use super::place::{Name, Place, Site};
 use super::signature::Signature;
 use super::signed::{Piece, Template};
-use super::timestamp::{Timestamp, Unit};
+use super::timestamp::{EventTime, Timestamp, Unit};
 use super::{Scheme, Signed};
 use crate::config::reader::{At, FromNode, Reader, choices};
 use crate::config::tree::{Node, Value};
@@ -219,6 +219,21 @@ impl FromNode for Timestamp {
         }
         reader.finish();
         Some(Self { at: site?.value, unit, tolerance })
+    }
+}
+
+impl FromNode for EventTime {
+    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
+        let Value::Table(table) = &node.value else {
+            at.wrong_type(node, "a table", "{ at = { json = \"/created\" }, unit = \"s\" }");
+            return None;
+        };
+        let reader = Reader::of_table(table, at);
+        let place =
+            reader.require::<Place>("at", "say where it is: at = { json = \"/created\" } or at = { header = \"X-Time\" }");
+        let unit = reader.or("unit", Unit::Seconds).value;
+        reader.finish();
+        Some(Self { at: place?.value, unit })
     }
 }
 

@@ -36,6 +36,7 @@ pub use handshake::{Answerer, Condition, Guard, Handshake};
 pub use id_rule::{Composite, IdPart, IdRule};
 use place::Site;
 pub use place::{HeaderNames, Place, Pointer};
+pub use timestamp::EventTime;
 
 /// The request as a scheme looks at it: raw bytes, nothing decoded.
 #[derive(Clone, Copy, Debug)]

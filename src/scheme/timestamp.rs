@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::disproof::Disproof;
-use super::place::Site;
+use super::place::{Place, Site};
+use super::{Received, locate};
 use crate::config::reader::choices;
 
 /// Where the timestamp stands and how old it may be.
@@ -15,53 +16,72 @@ pub(super) struct Timestamp {
 }
 
 choices!(
-    /// What a timestamp counts since 1970.
-    Unit { Seconds = "s", Milliseconds = "ms" } pending { "rfc3339", "http-date" }
+    /// How a time is written: counted since 1970, or spelt out.
+    Unit { Seconds = "s", Milliseconds = "ms", Rfc3339 = "rfc3339" } pending { "http-date" }
 );
 
 impl Unit {
-    fn length(self) -> Duration {
+    /// The time since 1970 that a text tells. Counted ones are plain ASCII digits, without sign, space or fraction, and
+    /// no more of them than thousands of years need.
+    pub fn read(self, text: &[u8]) -> Option<Duration> {
+        let count = |digits_max: usize| {
+            let is_plain = (1..=digits_max).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
+            is_plain.then(|| text.iter().fold(0_u64, |count, digit| count * 10 + u64::from(digit - b'0')))
+        };
         match self {
-            Self::Seconds => Duration::from_secs(1),
-            Self::Milliseconds => Duration::from_millis(1),
+            Self::Seconds => count(12).map(Duration::from_secs),
+            Self::Milliseconds => count(15).map(Duration::from_millis),
+            Self::Rfc3339 => {
+                let moment = humantime::parse_rfc3339(std::str::from_utf8(text).ok()?).ok()?;
+                moment.duration_since(UNIX_EPOCH).ok()
+            }
         }
     }
 
-    /// The most digits that a timestamp of this unit can have for thousands of years.
-    fn digits_max(self) -> usize {
+    /// A moment as it is written.
+    fn write(self, moment: SystemTime) -> String {
+        let since = self.since_epoch(moment);
         match self {
-            Self::Seconds => 12,
-            Self::Milliseconds => 15,
+            Self::Seconds => since.as_secs().to_string(),
+            Self::Milliseconds => since.as_millis().to_string(),
+            Self::Rfc3339 => humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string(),
         }
     }
 
-    /// Time since 1970, cut down to whole units: a timestamp cannot tell more.
+    /// Time since 1970, cut down to what a timestamp can tell.
     fn since_epoch(self, now: SystemTime) -> Duration {
         let exact = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         match self {
             Self::Seconds => Duration::from_secs(exact.as_secs()),
-            Self::Milliseconds => Duration::from_millis(u64::try_from(exact.as_millis()).unwrap_or(u64::MAX)),
+            Self::Milliseconds | Self::Rfc3339 => Duration::from_millis(u64::try_from(exact.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 }
 
+/// Where an event's own time stands: when it came to be, whenever it is delivered.
+#[derive(Clone, Debug)]
+pub struct EventTime {
+    pub(super) at: Place,
+    pub(super) unit: Unit,
+}
+
+impl EventTime {
+    /// The event's time; `None` where it is not there, or not written as it should be.
+    pub fn read(&self, received: &Received<'_>) -> Option<SystemTime> {
+        let text = locate::find(&self.at, received).ok()??;
+        UNIX_EPOCH.checked_add(self.unit.read(&text)?)
+    }
+}
+
 impl Timestamp {
-    /// The time that a timestamp tells: plain ASCII digits, without sign, space or fraction.
+    /// The time that a timestamp tells.
     pub fn read(&self, text: &[u8]) -> Result<Duration, Disproof> {
-        let is_plain = (1..=self.unit.digits_max()).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
-        if !is_plain {
-            return Err(Disproof::MalformedTimestamp);
-        }
-        let count = text.iter().fold(0_u64, |count, digit| count * 10 + u64::from(digit - b'0'));
-        Ok(match self.unit {
-            Unit::Seconds => Duration::from_secs(count),
-            Unit::Milliseconds => Duration::from_millis(count),
-        })
+        self.unit.read(text).ok_or(Disproof::MalformedTimestamp)
     }
 
     /// The timestamp of this moment.
     pub fn write(&self, now: SystemTime) -> String {
-        (self.unit.since_epoch(now).as_millis() / self.unit.length().as_millis()).to_string()
+        self.unit.write(now)
     }
 
     /// Whether a moment is near enough to now.
@@ -110,5 +130,19 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_millis(1_794_787_700_123);
         assert_eq!(timestamp(Unit::Seconds).write(now), "1794787700");
         assert_eq!(timestamp(Unit::Milliseconds).write(now), "1794787700123");
+        for unit in [Unit::Seconds, Unit::Milliseconds, Unit::Rfc3339] {
+            let (read, written) = (unit.since_epoch(now), unit.write(now));
+            assert_eq!(unit.read(written.as_bytes()), Some(read), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_spelt_out_is_read_with_its_fraction() {
+        let read = |text: &str| Unit::Rfc3339.read(text.as_bytes());
+        assert_eq!(read("2026-11-15T12:08:20Z"), Some(Duration::from_secs(1_794_744_500)));
+        assert_eq!(read("2026-11-15T12:08:20.877041743Z"), Some(Duration::new(1_794_744_500, 877_041_743)));
+        for wrong in ["", "2026-11-15", "2026-11-15 12:08:20", "1794744500", "2026-13-15T12:08:20Z"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

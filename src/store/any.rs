@@ -1,10 +1,12 @@
 //! The stores there are, behind one type: a new one fails to compile in exactly this file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::Store;
+use super::breaker::Breaker;
 use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
 use super::file::FileCells;
 use super::memory::MemoryCells;
@@ -20,7 +22,14 @@ pub enum AnyCells {
 
 /// The store as the process has it: opened once, connected to by each runtime.
 #[derive(Debug)]
-pub enum StoreSource {
+pub struct StoreSource {
+    opened: Opened,
+    /// One for all connections: they reach the same store.
+    breaker: Arc<Breaker>,
+}
+
+#[derive(Debug)]
+enum Opened {
     Memory(MemoryCells),
     File(FileCells),
     Redis(Box<RedisServer>),
@@ -29,31 +38,33 @@ pub enum StoreSource {
 impl StoreSource {
     /// Opens what is local; a server is not asked for anything yet, so that one that is down does not stop the program.
     pub fn open(config: &StoreConfig) -> Result<Self, StoreError> {
-        Ok(match &config.url {
-            StoreUrl::Memory => Self::Memory(MemoryCells::default()),
-            StoreUrl::File(path) => Self::File(FileCells::open(path)?.with_budget(config.timeout)),
+        let opened = match &config.url {
+            StoreUrl::Memory => Opened::Memory(MemoryCells::default()),
+            StoreUrl::File(path) => Opened::File(FileCells::open(path)?.with_budget(config.timeout)),
             StoreUrl::Redis(url) => {
                 let read = |path| std::fs::read(path).map_err(|error| StoreError::new(StoreErrorKind::Local, error));
                 let ca = config.ca_file.as_ref().map(read).transpose()?;
-                Self::Redis(Box::new(RedisServer::new(url, ca, config.timeout)?))
+                Opened::Redis(Box::new(RedisServer::new(url, ca, config.timeout)?))
             }
-        })
+        };
+        Ok(Self { opened, breaker: Arc::default() })
     }
 
     /// The store for the current runtime.
     pub fn connect(&self) -> Result<Store, StoreError> {
-        Ok(Store::new(match self {
-            Self::Memory(cells) => AnyCells::Memory(cells.clone()),
-            Self::File(cells) => AnyCells::File(cells.clone()),
-            Self::Redis(server) => AnyCells::Redis(server.connect()?),
-        }))
+        let cells = match &self.opened {
+            Opened::Memory(cells) => AnyCells::Memory(cells.clone()),
+            Opened::File(cells) => AnyCells::File(cells.clone()),
+            Opened::Redis(server) => AnyCells::Redis(server.connect()?),
+        };
+        Ok(Store::behind(Arc::clone(&self.breaker), cells))
     }
 
     /// Ends the store in good order, as the last thing the process does with it.
     pub async fn close(&self) -> Result<(), StoreError> {
-        match self {
-            Self::File(cells) => cells.close().await,
-            Self::Memory(_) | Self::Redis(_) => Ok(()),
+        match &self.opened {
+            Opened::File(cells) => cells.close().await,
+            Opened::Memory(_) | Opened::Redis(_) => Ok(()),
         }
     }
 }

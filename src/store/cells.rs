@@ -111,6 +111,8 @@ pub enum StoreErrorKind {
     Unreachable,
     /// No answer within the budget.
     Timeout,
+    /// It has not answered for a while, and is not asked.
+    BreakerOpen,
     /// The server answered that it cannot serve yet, or no longer: it is loading, read-only, without a master.
     NotReady,
     /// The server answered with an error.
@@ -123,13 +125,14 @@ pub enum StoreErrorKind {
 
 impl StoreErrorKind {
     pub const ALL: &'static [Self] =
-        &[Self::Unreachable, Self::Timeout, Self::NotReady, Self::Refused, Self::Foreign, Self::Local];
+        &[Self::Unreachable, Self::Timeout, Self::BreakerOpen, Self::NotReady, Self::Refused, Self::Foreign, Self::Local];
 
     /// The word of the metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::Timeout => "timeout",
+            Self::BreakerOpen => "breaker_open",
             Self::NotReady => "not_ready",
             Self::Refused => "refused",
             Self::Foreign => "foreign",
@@ -143,9 +146,14 @@ impl StoreError {
         Self { kind, detail: detail.to_string() }
     }
 
-    /// Whether the store as a whole does not serve, rather than this one call.
+    /// Whether the store was asked and does not serve: another call would have fared no better.
     pub fn is_outage(&self) -> bool {
         matches!(self.kind, StoreErrorKind::Unreachable | StoreErrorKind::Timeout | StoreErrorKind::NotReady)
+    }
+
+    /// Whether another call may fare better: the store serves.
+    pub fn is_of_this_call(&self) -> bool {
+        !self.is_outage() && self.kind != StoreErrorKind::BreakerOpen
     }
 
     /// The server did not understand the command: it is older than the command.
@@ -166,3 +174,9 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl AsRef<Self> for StoreError {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}

@@ -74,9 +74,15 @@ impl Token {
         Ok(Self(bytes))
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let bytes = data_encoding::BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         bytes.try_into().ok().map(Self)
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&data_encoding::BASE64URL_NOPAD.encode(&self.0))
     }
 }
 
@@ -234,7 +240,7 @@ fn doubt(text: &str) -> Option<Option<Mark>> {
 }
 
 /// An empty field is `None`; anything else must parse.
-fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+pub(super) fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { parse(text).map(Some) }
 }
 
@@ -242,11 +248,11 @@ fn since_epoch(at: SystemTime) -> Duration {
     at.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn millis(at: SystemTime) -> u128 {
+pub(super) fn millis(at: SystemTime) -> u128 {
     since_epoch(at).as_millis()
 }
 
-fn time(text: &str) -> Option<SystemTime> {
+pub(super) fn time(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
 }
 

@@ -7,15 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, Swapped};
+use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, StoreErrorKind, Swapped};
 
 /// Below this many cells nothing is swept: a look at each would cost more than it frees.
 const SWEEP_AT_LEAST: usize = 1024;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemoryCells {
     // A std mutex: held for a look-up, never across an await.
     shelf: Arc<Mutex<Shelf>>,
+    cells_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +32,34 @@ struct Cell {
     dies: Instant,
 }
 
+impl Default for MemoryCells {
+    fn default() -> Self {
+        Self::bounded(usize::MAX)
+    }
+}
+
 impl MemoryCells {
+    /// Cells that take no new ones beyond a number.
+    pub fn bounded(cells_max: usize) -> Self {
+        Self { shelf: Arc::default(), cells_max }
+    }
+
+    pub fn len(&self) -> usize {
+        self.shelf().cells.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes a cell that holds exactly `value`.
+    pub fn remove(&self, key: &str, value: &Bytes) {
+        let mut shelf = self.shelf();
+        if shelf.cells.get(key).is_some_and(|cell| cell.value == *value) {
+            shelf.cells.remove(key);
+        }
+    }
+
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         // A panic elsewhere leaves a whole map behind: each operation is one insert or one look-up.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,9 +74,13 @@ impl Shelf {
     fn put(&mut self, key: &str, value: Bytes, life: Duration, now: Instant) {
         self.cells.insert(key.to_owned(), Cell { value, dies: now + life.min(FOR_EVER) });
         if self.cells.len() >= self.sweep_at.max(SWEEP_AT_LEAST) {
-            self.cells.retain(|_, cell| cell.dies > now);
-            self.sweep_at = self.cells.len() * 2;
+            self.sweep(now);
         }
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        self.cells.retain(|_, cell| cell.dies > now);
+        self.sweep_at = self.cells.len() * 2;
     }
 }
 
@@ -57,6 +89,12 @@ impl Cells for MemoryCells {
         let (mut shelf, now) = (self.shelf(), Instant::now());
         if let Some(cell) = shelf.get(key, now) {
             return Ok((cell.value != value).then(|| cell.value.clone()));
+        }
+        if shelf.cells.len() >= self.cells_max {
+            shelf.sweep(now);
+            if shelf.cells.len() >= self.cells_max {
+                return Err(StoreError::new(StoreErrorKind::Local, "no room for another event"));
+            }
         }
         shelf.put(key, value, life, now);
         Ok(None)

@@ -15,12 +15,18 @@
 //!   stored with it, never by the caller's configuration.
 
 pub mod any;
+pub mod breaker;
 pub mod cells;
+pub mod condition;
 pub mod entry;
 pub mod file;
+pub mod marker;
 pub mod memory;
+pub mod recent;
 pub mod redis;
+pub mod reserve;
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -28,9 +34,13 @@ use tokio::time::Instant;
 
 use crate::pipeline::identify::{BodyDigest, EventKey};
 pub use any::{AnyCells, StoreSource};
+use breaker::Breaker;
 use cells::{AtAge, Cells, Change, Held, Step, Swapped};
 pub use cells::{Cursor, StoreError, StoreErrorKind};
+pub use condition::Condition;
 pub use entry::{Claimed, Done, Entry, Failed, Mark, StoredReply, Token};
+pub use marker::Marker;
+pub use reserve::{Reserve, WrittenBack};
 
 /// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
 const TURNS: usize = 8;
@@ -44,6 +54,8 @@ pub struct Terms {
     pub body: BodyDigest,
     /// Whether another body under the same key is another event.
     pub body_matters: bool,
+    /// Why also a first claim may be a second one: the store may have lost an earlier.
+    pub doubt: Option<Mark>,
 }
 
 /// The right to forward one event now.
@@ -105,6 +117,14 @@ pub enum ClaimOutcome {
     Conflict(Entry),
 }
 
+/// The store could not be asked for a claim, or did not answer.
+#[derive(Debug)]
+pub struct ClaimError {
+    pub error: StoreError,
+    /// What it may have stored all the same: to be withdrawn, since it will not be used.
+    pub unsure: Option<Claim>,
+}
+
 /// What a completion found in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completed {
@@ -125,6 +145,24 @@ pub enum Released {
     LeaseLost,
     /// Somebody else has completed the event meanwhile.
     Done(Done),
+}
+
+/// What a completion that was written back found in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    New,
+    /// Another completion, or a value that is not ours and was left alone.
+    Again,
+}
+
+/// What became of a doubt that was written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cast {
+    Cast,
+    /// Another process is at work on the event; its entry is its own.
+    Claimed,
+    /// The event is done: there is nothing left to be in doubt of.
+    Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,30 +190,41 @@ pub struct Remembered {
 #[derive(Clone, Debug)]
 pub struct Store<C = AnyCells> {
     cells: C,
+    breaker: Arc<Breaker>,
 }
 
 impl<C: Cells> Store<C> {
     pub fn new(cells: C) -> Self {
-        Self { cells }
+        Self::behind(Arc::default(), cells)
+    }
+
+    /// A store that shares its breaker with others: they reach the same one.
+    pub fn behind(breaker: Arc<Breaker>, cells: C) -> Self {
+        Self { cells, breaker }
     }
 
     pub fn cells(&self) -> &C {
         &self.cells
     }
 
+    pub fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
     /// Takes the event, unless somebody holds it or it is done.
-    pub async fn claim(&self, key: &EventKey, terms: &Terms) -> Result<ClaimOutcome, StoreError> {
+    pub async fn claim(&self, key: &EventKey, terms: &Terms) -> Result<ClaimOutcome, ClaimError> {
         let since = Instant::now();
         let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
-        let retention = whole_seconds(terms.retention);
-        let first = Claimed { token, lease: terms.lease, retention, attempt: 1, doubt: None, body: terms.body, at: entry::now() };
-        let claimed = |held: Claimed, stored: Bytes, earlier| ClaimOutcome::Claimed {
-            claim: Claim { key: key.clone(), held, stored, since },
-            earlier,
-        };
+        let (retention, doubt) = (whole_seconds(terms.retention), terms.doubt);
+        let first = Claimed { token, lease: terms.lease, retention, attempt: 1, doubt, body: terms.body, at: entry::now() };
+        let claim = |held: Claimed, stored: Bytes| Claim { key: key.clone(), held, stored, since };
         let stored = first.encode();
+        let put_first = async || {
+            let held = self.breaker.guard(self.cells.put_new(key.as_str(), stored.clone(), retention)).await;
+            held.map_err(|error| ClaimError::after(error, || claim(first.clone(), stored.clone())))
+        };
         let mut turns = 0..TURNS;
-        let mut seen = self.cells.put_new(key.as_str(), stored.clone(), retention).await?;
+        let mut seen = put_first().await?;
         while let Some(value) = seen {
             let takeover = match judge(decode(&value)?, &first, terms) {
                 Verdict::Done(done) => return Ok(ClaimOutcome::Done(done)),
@@ -184,24 +233,37 @@ impl<C: Cells> Store<C> {
             };
             let next = takeover.next.encode();
             let change = Change { from: value, to: next.clone(), life: retention, at_age: takeover.at_age };
-            seen = match self.cells.swap(key.as_str(), change).await? {
-                Swapped::Written => return Ok(claimed(takeover.next, next, takeover.earlier)),
+            let swapped = self.breaker.guard(self.cells.swap(key.as_str(), change)).await;
+            let swapped = swapped.map_err(|error| ClaimError::after(error, || claim(takeover.next.clone(), next.clone())))?;
+            seen = match swapped {
+                Swapped::Written => {
+                    return Ok(ClaimOutcome::Claimed { claim: claim(takeover.next, next), earlier: takeover.earlier });
+                }
                 Swapped::Young(lease_left) => return Ok(ClaimOutcome::InFlight { lease_left }),
                 Swapped::Differs(Some(other)) => Some(other),
-                Swapped::Differs(None) => self.cells.put_new(key.as_str(), stored.clone(), retention).await?,
+                Swapped::Differs(None) => put_first().await?,
             };
             if turns.next().is_none() {
                 // Others keep changing the entry, so others are at work on it.
                 return Ok(ClaimOutcome::InFlight { lease_left: terms.lease });
             }
         }
-        Ok(claimed(first, stored, Earlier::None))
+        let earlier = if doubt.is_some() { Earlier::Unknown } else { Earlier::None };
+        Ok(ClaimOutcome::Claimed { claim: claim(first, stored), earlier })
+    }
+
+    /// Takes back a claim that was never used. Does nothing where it was never stored, or is no longer there.
+    pub async fn withdraw(&self, claim: &Claim) -> Result<(), StoreError> {
+        let Claimed { attempt, doubt, body, retention, .. } = claim.held;
+        let unmade = Failed { attempt: attempt.saturating_sub(1), doubt, status: None, body, at: entry::now() };
+        let change = Change { from: claim.stored.clone(), to: Entry::Failed(unmade).encode(), life: retention, at_age: None };
+        self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await.map(drop)
     }
 
     /// The consumer accepted the event: a fact, so it needs no token and may come late.
     pub async fn complete(&self, claim: &Claim, done: Done) -> Result<Completed, StoreError> {
         let value = Entry::Done(done).encode();
-        let before = self.cells.put(claim.key.as_str(), value.clone(), claim.held.retention).await?;
+        let before = self.breaker.guard(self.cells.put(claim.key.as_str(), value.clone(), claim.held.retention)).await?;
         Ok(match before {
             None => Completed::Lost,
             // Our own completion, sent again because its answer was lost.
@@ -218,7 +280,7 @@ impl<C: Cells> Store<C> {
         let Claimed { attempt, doubt: before, body, retention, .. } = claim.held;
         let failed = Entry::Failed(Failed { attempt, doubt: before.or(doubt), status, body, at: entry::now() });
         let change = Change { from: claim.stored.clone(), to: failed.encode(), life: retention, at_age: None };
-        Ok(match self.cells.swap(claim.key.as_str(), change).await? {
+        Ok(match self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await? {
             Swapped::Written => Released::Released,
             Swapped::Differs(Some(other)) => match Entry::decode(&other) {
                 Some(Entry::Done(done)) => Released::Done(done),
@@ -230,7 +292,7 @@ impl<C: Cells> Store<C> {
 
     /// Begins the lease anew. `false` if the claim is no longer the caller's.
     pub async fn renew(&self, claim: &Claim) -> Result<bool, StoreError> {
-        self.cells.touch(claim.key.as_str(), claim.stored.clone(), claim.held.retention).await
+        self.breaker.guard(self.cells.touch(claim.key.as_str(), claim.stored.clone(), claim.held.retention)).await
     }
 
     /// Gives a settled entry its retention anew, if it is still the one that was seen. A claim is left alone: its
@@ -238,13 +300,55 @@ impl<C: Cells> Store<C> {
     pub async fn keep(&self, key: &EventKey, seen: &Entry, retention: Duration) -> Result<bool, StoreError> {
         match seen {
             Entry::Claimed(_) => Ok(false),
-            Entry::Failed(_) | Entry::Done(_) => self.cells.touch(key.as_str(), seen.encode(), retention).await,
+            Entry::Failed(_) | Entry::Done(_) => {
+                self.breaker.guard(self.cells.touch(key.as_str(), seen.encode(), retention)).await
+            }
         }
+    }
+
+    /// Writes back a completion that could not be stored when it came to be. Success is a fact: it replaces whatever
+    /// hookonce has written, and nothing that somebody else has.
+    pub async fn record(&self, key: &EventKey, done: Done, life: Duration) -> Result<Recorded, StoreError> {
+        let value = Entry::Done(done).encode();
+        let is_again = match self.look(key).await {
+            Err(error) if error.kind == StoreErrorKind::Foreign => return Ok(Recorded::Again),
+            seen => seen?.is_some_and(|seen| matches!(seen.entry, Entry::Done(_)) && seen.entry.encode() != value),
+        };
+        self.breaker.guard(self.cells.put(key.as_str(), value, life)).await?;
+        Ok(if is_again { Recorded::Again } else { Recorded::New })
+    }
+
+    /// Writes back that an attempt ended unknown, unless the store knows better. `ended` is the entry elsewhere.
+    pub async fn cast_doubt(&self, key: &EventKey, ended: &Entry, life: Duration) -> Result<Cast, StoreError> {
+        let (attempt, doubt) = match ended {
+            Entry::Claimed(Claimed { attempt, doubt, .. }) | Entry::Failed(Failed { attempt, doubt, .. }) => (*attempt, *doubt),
+            Entry::Done(_) => return Ok(Cast::Done),
+        };
+        let doubt = doubt.or(Some(Mark::Unknown));
+        let failed = Failed { attempt, doubt, status: None, body: ended.body(), at: entry::now() };
+        let mut seen = self.breaker.guard(self.cells.put_new(key.as_str(), Entry::Failed(failed).encode(), life)).await?;
+        for _ in 0..TURNS {
+            let Some(from) = seen else { return Ok(Cast::Cast) };
+            let known = match decode(&from)? {
+                Entry::Failed(known) if known.doubt.is_some() => return Ok(Cast::Cast),
+                Entry::Failed(known) => known,
+                Entry::Claimed(claimed) if claimed.doubt.is_some() => return Ok(Cast::Cast),
+                Entry::Claimed(_) => return Ok(Cast::Claimed),
+                Entry::Done(_) => return Ok(Cast::Done),
+            };
+            let to = Entry::Failed(Failed { doubt, ..known }).encode();
+            let change = Change { from, to, life, at_age: None };
+            seen = match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
+                Swapped::Written | Swapped::Young(_) => None,
+                Swapped::Differs(other) => other,
+            };
+        }
+        Ok(Cast::Claimed)
     }
 
     /// What the store knows of an event.
     pub async fn look(&self, key: &EventKey) -> Result<Option<Remembered>, StoreError> {
-        let held = self.cells.read(key.as_str()).await?;
+        let held = self.breaker.guard(self.cells.read(key.as_str())).await?;
         held.map(|held| remembered(key.as_str().to_owned(), held)).transpose()
     }
 
@@ -268,14 +372,15 @@ impl<C: Cells> Store<C> {
 
     /// One step over the events whose key begins with `prefix`, and where to go on.
     pub async fn walk(&self, prefix: &str, from: Option<Cursor>) -> Result<(Vec<Remembered>, Option<Cursor>), StoreError> {
-        let Step { cells, next } = self.cells.walk(prefix, from).await?;
+        let Step { cells, next } = self.breaker.guard(self.cells.walk(prefix, from)).await?;
         Ok((cells.into_iter().filter_map(|(key, held)| remembered(key, held).ok()).collect(), next))
     }
 
     /// Lets the next delivery of an event through, in doubt. A live claim is left alone.
     pub async fn forget(&self, key: &EventKey) -> Result<Forgotten, StoreError> {
         for _ in 0..TURNS {
-            let Some(Held { value, left }) = self.cells.read(key.as_str()).await? else { return Ok(Forgotten::Absent) };
+            let held = self.breaker.guard(self.cells.read(key.as_str())).await?;
+            let Some(Held { value, left }) = held else { return Ok(Forgotten::Absent) };
             let (attempt, body, at_age) = match decode(&value)? {
                 Entry::Claimed(claimed) => (claimed.attempt, claimed.body, Some(lease_over(&claimed))),
                 Entry::Failed(failed) => (failed.attempt, failed.body, None),
@@ -283,7 +388,7 @@ impl<C: Cells> Store<C> {
             };
             let forgotten = Failed { attempt, doubt: Some(Mark::Forgotten), status: None, body, at: entry::now() };
             let change = Change { from: value, to: Entry::Failed(forgotten).encode(), life: left, at_age };
-            match self.cells.swap(key.as_str(), change).await? {
+            match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
                 Swapped::Written => return Ok(Forgotten::Forgotten),
                 Swapped::Young(lease_left) => return Ok(Forgotten::InFlight { lease_left }),
                 Swapped::Differs(_) => {}
@@ -291,10 +396,25 @@ impl<C: Cells> Store<C> {
         }
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
     }
+}
 
-    /// Whether the store answers, and what the marker holds.
-    pub async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
-        self.cells.pulse(marker).await
+impl ClaimError {
+    /// Only a store that was asked can have done it.
+    fn after(error: StoreError, claim: impl FnOnce() -> Claim) -> Self {
+        let unsure = error.is_outage().then(claim);
+        Self { error, unsure }
+    }
+}
+
+impl AsRef<StoreError> for ClaimError {
+    fn as_ref(&self) -> &StoreError {
+        &self.error
+    }
+}
+
+impl From<StoreError> for ClaimError {
+    fn from(error: StoreError) -> Self {
+        Self { error, unsure: None }
     }
 }
 
@@ -320,7 +440,12 @@ fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
         Entry::Failed(failed) => (failed.attempt, failed.doubt, None),
         Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
     };
-    let earlier = if doubt.is_some() { Earlier::Unknown } else { Earlier::Failed };
+    let earlier = match (doubt, attempt) {
+        (Some(_), _) => Earlier::Unknown,
+        // Claimed before, withdrawn, never attempted.
+        (None, 0) => Earlier::None,
+        (None, _) => Earlier::Failed,
+    };
     let next = Claimed { attempt: attempt.saturating_add(1), doubt, ..first.clone() };
     Verdict::Take(Takeover { next, earlier, at_age })
 }

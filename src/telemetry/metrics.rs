@@ -2,11 +2,11 @@
 //! the series of configured providers exist from the start.
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
-use super::outcome::{Limit, Outcome, StoreOp};
+use super::outcome::{Amends, Limit, Outcome, StoreOp};
 use crate::scheme::Disproof;
 use crate::store::{Mark, StoreErrorKind};
 
@@ -42,6 +42,10 @@ pub struct Metrics {
     pub unrouted: IntCounter,
     pub store_up: IntGauge,
     pub store_evicted_keys: IntCounter,
+    pub store_breaker_open: IntGauge,
+    pub store_resets: IntCounter,
+    pub clock_skew: Gauge,
+    written_back: Vec<IntCounter>,
 }
 
 /// The series of one provider, looked up once.
@@ -70,6 +74,11 @@ impl Metrics {
         let store_errors = families.counters("store_errors_total", "Store operations that failed for good.", &["op", "kind"])?;
         let limited =
             families.counters("limited_total", "Requests and connections refused because a limit was reached.", &["limit"])?;
+        let written_back = families.counters(
+            "written_back_total",
+            "Events handled while the store was down, by what came of telling it afterwards.",
+            &["result"],
+        )?;
         let build = families.gauges("build_info", "The running version.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         families.process()?;
@@ -130,6 +139,10 @@ impl Metrics {
             store_up: families.gauge("store_up", "Whether the store answers.")?,
             store_evicted_keys: families
                 .counter("store_evicted_keys_total", "Keys the store has thrown away for lack of memory.")?,
+            store_breaker_open: families.gauge("store_breaker_open", "Whether deliveries no longer wait for the store.")?,
+            store_resets: families.counter("store_resets_total", "Times the store was found to have lost data.")?,
+            clock_skew: families.float("clock_skew_seconds", "By how much the store's clock is ahead of this one.")?,
+            written_back: Amends::ALL.iter().map(|result| written_back.with_label_values(&[result.as_str()])).collect(),
             store_seconds: StoreOp::ALL.iter().map(|op| store_seconds.with_label_values(&[op.as_str()])).collect(),
             store_errors: StoreOp::ALL
                 .iter()
@@ -175,6 +188,10 @@ impl Metrics {
         &self.store_errors[op as usize][kind as usize]
     }
 
+    pub fn written_back(&self, result: Amends) -> &IntCounter {
+        &self.written_back[result as usize]
+    }
+
     pub fn limited(&self, limit: Limit) -> &IntCounter {
         &self.limited[limit as usize]
     }
@@ -212,6 +229,12 @@ impl Families<'_> {
 
     fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
         let gauge = IntGauge::with_opts(opts(name, help))?;
+        self.0.register(Box::new(gauge.clone()))?;
+        Ok(gauge)
+    }
+
+    fn float(&self, name: &str, help: &str) -> Result<Gauge, prometheus::Error> {
+        let gauge = Gauge::with_opts(opts(name, help))?;
         self.0.register(Box::new(gauge.clone()))?;
         Ok(gauge)
     }

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 
 use crate::config::Provider;
 use crate::scheme::Disproof;
-use crate::store::{Done, Mark, StoreError};
+use crate::store::{Done, Mark, StoreError, StoreErrorKind};
 use metrics::{Metrics, ProviderMetrics};
-pub use outcome::{Limit, Outcome, StoreOp};
+pub use outcome::{Amends, Limit, Outcome, StoreOp};
 
 /// The program's metrics, shared by all runtimes.
 #[derive(Debug)]
@@ -37,12 +37,19 @@ impl Telemetry {
     }
 
     /// Runs a store operation, timed and its failure counted.
-    pub async fn store<T>(&self, op: StoreOp, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    pub async fn store<T, E>(&self, op: StoreOp, call: impl Future<Output = Result<T, E>>) -> Result<T, E>
+    where
+        E: AsRef<StoreError>,
+    {
         let started = Instant::now();
         let result = call.await;
-        self.metrics.store_seconds(op).observe(started.elapsed().as_secs_f64());
-        if let Err(error) = &result {
-            self.metrics.store_error(op, error.kind).inc();
+        let kind = result.as_ref().err().map(|error| error.as_ref().kind);
+        if let Some(kind) = kind {
+            self.metrics.store_error(op, kind).inc();
+        }
+        // A call that was not made took no time.
+        if kind != Some(StoreErrorKind::BreakerOpen) {
+            self.metrics.store_seconds(op).observe(started.elapsed().as_secs_f64());
         }
         result
     }

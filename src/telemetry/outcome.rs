@@ -60,7 +60,19 @@ words!(
         Look = "look",
         Find = "find",
         Forget = "forget",
-        Ping = "ping",
+        Pulse = "pulse",
+    }
+);
+
+words!(
+    /// What came of telling the store about an event that was handled without it.
+    Amends {
+        /// It is stored as done.
+        Done = "done",
+        /// It is stored that an attempt ended unknown.
+        Doubt = "doubt",
+        /// Another instance had completed it too.
+        Conflict = "conflict",
     }
 );
 

@@ -19,5 +19,6 @@ mod refusals;
 mod silence;
 mod stop;
 mod store_down;
+mod store_reset;
 mod support;
 mod tls;

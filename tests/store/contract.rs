@@ -7,7 +7,8 @@ use bytes::Bytes;
 use hookonce::pipeline::identify::EventKey;
 use hookonce::store::cells::{AtAge, Cells, Change, Held, Swapped};
 use hookonce::store::{
-    Claim, ClaimOutcome, Completed, Earlier, Entry, Forgotten, Mark, Released, Remembered, Store, StoreErrorKind, Terms,
+    Cast, Claim, ClaimOutcome, Completed, Earlier, Entry, Forgotten, Mark, Recorded, Released, Remembered, Store, StoreErrorKind,
+    Terms,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -74,6 +75,14 @@ on_every_store! {
     find_gives_no_more_than_the_limit
     find_leaves_out_what_is_foreign
     a_foreign_value_is_neither_free_nor_done
+    a_claim_that_is_withdrawn_was_never_made
+    withdrawing_leaves_others_alone
+    a_first_claim_may_be_in_doubt_from_the_start
+    a_completion_that_is_recorded_later_wins_and_tells_of_another
+    a_doubt_that_is_cast_later_sticks_unless_the_event_is_done
+    a_doubt_waits_for_a_claim_to_end
+    what_is_written_back_leaves_foreign_values_alone
+    the_marker_is_made_once_and_tells_of_changes
     a_repeated_put_new_is_recognised
     a_repeated_swap_is_recognised
     a_swap_compares_and_looks_at_the_age
@@ -496,7 +505,7 @@ async fn a_foreign_value_is_neither_free_nor_done<F: Fixture>(fixture: &F) {
     for value in ["", "1", "x", "1d|200", "2d|200|1|44136fa355b3678a1146ad16f7e8649e|0"] {
         let key = event_key();
         store.cells().put(key.as_str(), Bytes::from_static(value.as_bytes()), RETENTION).await.unwrap();
-        assert_eq!(store.claim(&key, &terms(LEASE)).await.unwrap_err().kind, StoreErrorKind::Foreign, "{value}");
+        assert_eq!(store.claim(&key, &terms(LEASE)).await.unwrap_err().error.kind, StoreErrorKind::Foreign, "{value}");
         assert_eq!(store.look(&key).await.unwrap_err().kind, StoreErrorKind::Foreign, "{value}");
         assert_eq!(store.forget(&key).await.unwrap_err().kind, StoreErrorKind::Foreign, "{value}");
         let held = store.cells().read(key.as_str()).await.unwrap().unwrap();
@@ -586,4 +595,137 @@ async fn a_cell_may_hold_any_bytes<F: Fixture>(fixture: &F) {
 
 async fn the_store_answers_a_ping<F: Fixture>(fixture: &F) {
     fixture.store().pulse("marker").await.unwrap();
+}
+
+async fn a_claim_that_is_withdrawn_was_never_made<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
+    for _ in 0..2 {
+        store.withdraw(&claim).await.unwrap();
+    }
+    // The next one is a first one again.
+    let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
+    store.fail(&claim, Some(500), None).await.unwrap();
+    let (second, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!((second.attempt(), earlier), (2, Earlier::Failed));
+    store.withdraw(&second).await.unwrap();
+    let (again, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!((again.attempt(), again.doubt(), earlier), (2, None, Earlier::Failed));
+    // Doubt is not taken back with the claim that carried it.
+    store.fail(&again, None, Some(Mark::Unknown)).await.unwrap();
+    let (third, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    store.withdraw(&third).await.unwrap();
+    let (again, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!((again.attempt(), again.doubt(), earlier), (3, Some(Mark::Unknown), Earlier::Unknown));
+}
+
+async fn withdrawing_leaves_others_alone<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let claim = first_claim(&store, &key, &terms(LEASE)).await;
+    let (newer, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    store.withdraw(&claim).await.unwrap();
+    assert!(store.renew(&newer).await.unwrap(), "the newer claim is there");
+    store.complete(&newer, accepted(&newer)).await.unwrap();
+    store.withdraw(&newer).await.unwrap();
+    assert!(matches!(store.claim(&key, &terms(LEASE)).await.unwrap(), ClaimOutcome::Done(_)));
+}
+
+async fn a_first_claim_may_be_in_doubt_from_the_start<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let doubtful = Terms { doubt: Some(Mark::StoreReset), ..terms(LONG_LEASE) };
+    let (claim, earlier) = next_claim(&store, &key, &doubtful).await;
+    assert_eq!((claim.attempt(), claim.doubt(), earlier), (1, Some(Mark::StoreReset), Earlier::Unknown));
+    store.fail(&claim, Some(500), None).await.unwrap();
+    let (second, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!(second.doubt(), Some(Mark::StoreReset));
+    // What the store knows of, it has not lost.
+    let known = event_key();
+    let claim = first_claim(&store, &known, &terms(LONG_LEASE)).await;
+    store.fail(&claim, Some(500), None).await.unwrap();
+    assert_eq!(next_claim(&store, &known, &doubtful).await.0.doubt(), None);
+}
+
+async fn a_completion_that_is_recorded_later_wins_and_tells_of_another<F: Fixture>(fixture: &F) {
+    let store = fixture.store();
+    let [absent, failed, claimed, done] = [event_key(), event_key(), event_key(), event_key()];
+    let pattern = first_claim(&store, &event_key(), &terms(LONG_LEASE)).await;
+    let ours = accepted(&pattern);
+    let theirs = first_claim(&store, &failed, &terms(LONG_LEASE)).await;
+    store.fail(&theirs, Some(500), None).await.unwrap();
+    first_claim(&store, &claimed, &terms(LONG_LEASE)).await;
+    let theirs = first_claim(&store, &done, &terms(LONG_LEASE)).await;
+    store.complete(&theirs, accepted_with_reply(&theirs, None, b"theirs")).await.unwrap();
+    let expected = [(absent, Recorded::New), (failed, Recorded::New), (claimed, Recorded::New), (done, Recorded::Again)];
+    for (key, expected) in expected {
+        assert_eq!(store.record(&key, ours.clone(), RETENTION).await.unwrap(), expected);
+        // Told twice, it is still the same success.
+        assert_eq!(store.record(&key, ours.clone(), RETENTION).await.unwrap(), Recorded::New);
+        let seen = store.look(&key).await.unwrap().unwrap();
+        assert_eq!(seen.entry, Entry::Done(ours.clone()));
+        assert!(seen.left > RETENTION - PATIENCE);
+    }
+}
+
+async fn a_doubt_that_is_cast_later_sticks_unless_the_event_is_done<F: Fixture>(fixture: &F) {
+    let store = fixture.store();
+    let lost = first_claim(&store, &event_key(), &terms(LEASE)).await;
+    let ended = store.look(&lost.key).await.unwrap().unwrap().entry;
+    let [absent, failed, done] = [event_key(), event_key(), event_key()];
+    let claim = first_claim(&store, &failed, &terms(LONG_LEASE)).await;
+    store.fail(&claim, Some(500), None).await.unwrap();
+    let claim = first_claim(&store, &done, &terms(LONG_LEASE)).await;
+    store.complete(&claim, accepted(&claim)).await.unwrap();
+    for (key, expected) in [(&absent, Cast::Cast), (&failed, Cast::Cast), (&done, Cast::Done)] {
+        for _ in 0..2 {
+            assert_eq!(store.cast_doubt(key, &ended, RETENTION).await.unwrap(), expected);
+        }
+    }
+    for key in [&absent, &failed] {
+        let (claim, earlier) = next_claim(&store, key, &terms(LONG_LEASE)).await;
+        assert_eq!((claim.attempt(), claim.doubt(), earlier), (2, Some(Mark::Unknown), Earlier::Unknown));
+    }
+    assert!(matches!(store.claim(&done, &terms(LEASE)).await.unwrap(), ClaimOutcome::Done(_)));
+}
+
+async fn a_doubt_waits_for_a_claim_to_end<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let lost = first_claim(&store, &event_key(), &terms(LEASE)).await;
+    let ended = store.look(&lost.key).await.unwrap().unwrap().entry;
+    let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!(store.cast_doubt(&key, &ended, RETENTION).await.unwrap(), Cast::Claimed);
+    assert!(store.renew(&claim).await.unwrap(), "the claim is untouched");
+    store.fail(&claim, Some(500), None).await.unwrap();
+    assert_eq!(store.cast_doubt(&key, &ended, RETENTION).await.unwrap(), Cast::Cast);
+    assert_eq!(next_claim(&store, &key, &terms(LONG_LEASE)).await.0.doubt(), Some(Mark::Unknown));
+}
+
+async fn what_is_written_back_leaves_foreign_values_alone<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let claim = first_claim(&store, &event_key(), &terms(LEASE)).await;
+    let ended = store.look(&claim.key).await.unwrap().unwrap().entry;
+    store.cells().put(key.as_str(), bytes("theirs"), RETENTION).await.unwrap();
+    assert_eq!(store.record(&key, accepted(&claim), RETENTION).await.unwrap(), Recorded::Again);
+    assert_eq!(store.cast_doubt(&key, &ended, RETENTION).await.unwrap_err().kind, StoreErrorKind::Foreign);
+    assert_eq!(store.cells().read(key.as_str()).await.unwrap().unwrap().value, "theirs");
+}
+
+async fn the_marker_is_made_once_and_tells_of_changes<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let key = key.as_str();
+    assert_eq!(store.pulse(key).await.unwrap(), None);
+    assert!(store.announce(key).await.is_err(), "there is none");
+    let made = store.mark(key, None).await.unwrap();
+    assert_eq!((made.reset, made.edition), (None, 0));
+    assert_eq!(store.mark(key, None).await.unwrap(), made);
+    assert_eq!(store.announce(key).await.unwrap().edition, 1);
+    let later = accepted(&first_claim(&store, &event_key(), &terms(LEASE)).await).at;
+    let amended = store.mark(key, Some(later)).await.unwrap();
+    assert_eq!((amended.reset, amended.edition), (Some(later), 1));
+    // An earlier loss does not replace a later one.
+    assert_eq!(store.mark(key, Some(std::time::UNIX_EPOCH)).await.unwrap(), amended);
+    assert_eq!(store.pulse(key).await.unwrap().unwrap(), amended);
+    assert!(amended.is_of_same_store(&made));
+    assert!(!amended.is_of_same_store(&store.mark(event_key().as_str(), None).await.unwrap()));
+    store.cells().put(key, bytes("theirs"), RETENTION).await.unwrap();
+    assert_eq!(store.pulse(key).await.unwrap_err().kind, StoreErrorKind::Foreign);
 }

@@ -195,7 +195,7 @@ async fn a_closed_store_answers_with_errors() {
     first.unwrap();
     second.unwrap();
     store.cells().close().await.unwrap();
-    let error = clone.claim(&event_key(), &terms(LEASE)).await.unwrap_err();
+    let error = clone.claim(&event_key(), &terms(LEASE)).await.unwrap_err().error;
     assert_eq!(error.kind, StoreErrorKind::Local);
     assert!(error.to_string().contains("closed"), "{error}");
 }

@@ -10,13 +10,13 @@ use crate::config::Tenant;
 use crate::config::path::{Host, RoutePath};
 use crate::config::reader::{At, FromNode};
 use crate::config::tree::{Node, Value};
-use crate::scheme::{Handshake, IdRule, Key, Place, Scheme};
+use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, Scheme};
 
 use super::preset::{Preset, Presets};
 use super::secrets;
 use super::section::{NOT_SET, Section};
 
-/// The keys that `Identity` reads, `public_*` and `event_time` being still to come.
+/// The keys that `Identity` reads, `public_*` being still to come.
 pub(super) const KEYS: &[&str] = &[
     "path",
     "methods",
@@ -26,6 +26,7 @@ pub(super) const KEYS: &[&str] = &[
     "secret",
     "secrets",
     "event_id",
+    "event_time",
     "tenant",
     "handshake",
     "retry_window",
@@ -41,6 +42,7 @@ pub(super) struct Identity {
     pub(super) scheme: Option<Scheme>,
     pub(super) keys: Option<Vec<Key>>,
     pub(super) event_id: Option<IdRule>,
+    pub(super) event_time: Option<EventTime>,
     pub(super) tenant: Option<Tenant>,
     pub(super) handshake: Option<Handshake>,
     pub(super) retry_window: Option<Duration>,
@@ -62,6 +64,7 @@ impl Identity {
             keys: secrets::keys(section, scheme.as_ref()),
             scheme,
             event_id: section.verbatim("event_id", NOT_SET),
+            event_time: section.verbatim("event_time", NOT_SET),
             tenant: section.verbatim("tenant", NOT_SET),
             handshake: section.verbatim("handshake", NOT_SET),
             retry_window: section.optional("retry_window"),

@@ -29,6 +29,10 @@ const STREAMS: usize = 100;
 const WAITERS_PER_EVENT: usize = 64;
 /// Answers to webhooks are small: this is a bound, not a plan.
 const ANSWER: Size = Size(1 << 20);
+/// Some thirty thousand events: the duplicates that come during an outage are mostly of the last minutes.
+const RECENT: Size = Size(8 << 20);
+/// Ten a second for nearly three hours, in some 30 MiB.
+const LOCAL_CLAIMS: usize = 100_000;
 
 const INSTANT: Duration = Duration::from_millis(1);
 
@@ -44,5 +48,7 @@ pub(super) fn resolve(section: &Section<'_>) -> Limits {
         streams: section.within("streams", STREAMS, 1..=10_000),
         waiters_per_event: section.within("waiters_per_event", WAITERS_PER_EVENT, 0..=100_000),
         answer: section.or("answer", ANSWER),
+        recent: section.or("recent", RECENT),
+        local_claims: section.within("local_claims", LOCAL_CLAIMS, 0..=10_000_000),
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Policy {
 pub(super) struct Derived {
     pub(super) on_conflict: OnConflict,
     pub(super) on_store_down: OnStoreDown,
+    /// A quarter of the time that the provider keeps trying: enough is left for its retries to get through.
+    pub(super) closed_max: Duration,
 }
 
 impl Policy {
@@ -51,7 +53,7 @@ impl Policy {
             target: Target::read(section, top),
             copies: Copies::read(section, derived.on_conflict),
             times: Times::read(section),
-            outcomes: Outcomes::read(section, derived.on_store_down),
+            outcomes: Outcomes::read(section, derived),
             door: Door::read(section),
         }
     }
@@ -132,16 +134,20 @@ pub(super) struct Outcomes {
     pub(super) release_on: Option<Statuses>,
     pub(super) ambiguous: Ambiguous,
     pub(super) on_store_down: OnStoreDown,
+    pub(super) closed_max: Option<Duration>,
     pub(super) settle: Settle,
 }
 
 impl Outcomes {
-    fn read(section: &Section<'_>, on_store_down: OnStoreDown) -> Self {
+    fn read(section: &Section<'_>, derived: Derived) -> Self {
+        // Who writes "closed" means it; who writes nothing wants no event lost.
+        let closed_max = if section.has("on_store_down") { None } else { Some(derived.closed_max) };
         Self {
             complete_on: section.or("complete_on", Statuses::success()),
             release_on: section.optional("release_on"),
             ambiguous: section.or("ambiguous", Ambiguous::Hold),
-            on_store_down: section.or("on_store_down", on_store_down),
+            on_store_down: section.or("on_store_down", derived.on_store_down),
+            closed_max: section.or("closed_max", OrNone(closed_max)).0,
             settle: section.or("settle", Settle::WithReply),
         }
     }

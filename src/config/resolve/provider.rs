@@ -1,5 +1,7 @@
 //! `[providers.NAME]` over `[defaults]`, its preset and what is built in.
 
+use std::time::Duration;
+
 use crate::config::reader::Layer;
 use crate::config::tree::{Entry, Table, Value};
 use crate::config::written::quoted;
@@ -12,8 +14,10 @@ use super::top::Top;
 use super::{Context, checks};
 
 /// Part of the design and not built yet.
-const PENDING: &[&str] =
-    &["order_by", "public_key", "public_url", "event_time", "replay_guard", "closed_max", "rate_limit", "allow_networks"];
+const PENDING: &[&str] = &["order_by", "public_key", "public_url", "replay_guard", "rate_limit", "allow_networks"];
+
+/// Where nobody knows how long the provider tries: an outage this long is no blip, and most try for longer.
+const CLOSED_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// What a provider is read together with.
 pub(super) struct Surroundings<'s, 'a> {
@@ -67,6 +71,7 @@ impl<'a> Draft<'a> {
             scheme: identity.scheme?,
             keys: identity.keys?,
             event_id: identity.event_id,
+            event_time: identity.event_time,
             tenant: identity.tenant,
             handshake: identity.handshake,
             retry_window: identity.retry_window,
@@ -88,6 +93,7 @@ impl<'a> Draft<'a> {
             release_on: outcomes.release_on,
             ambiguous: outcomes.ambiguous,
             on_store_down: outcomes.on_store_down,
+            closed_max: outcomes.closed_max,
             settle: outcomes.settle,
             enforce: door.enforce,
             dedupe: copies.dedupe,
@@ -122,7 +128,8 @@ fn derived(identity: &Identity) -> Derived {
         // Where the signature covers the id, another body is still the same event: such bodies differ legitimately.
         on_conflict: if identity.has_signed_id() { OnConflict::Duplicate } else { OnConflict::Forward },
         // A 503 helps only where the provider comes back and bears it.
-        on_store_down: if identity.cannot_be_put_off() { OnStoreDown::Open } else { OnStoreDown::Closed },
+        on_store_down: if identity.cannot_be_put_off() { OnStoreDown::Local } else { OnStoreDown::Closed },
+        closed_max: identity.retry_window.map_or(CLOSED_MAX, |window| window / 4),
     }
 }
 
@@ -130,6 +137,10 @@ fn derived(identity: &Identity) -> Derived {
 pub(super) fn check_defaults(section: Section<'_>) {
     section.reader().pending(PENDING);
     section.reader().refuse(identity::KEYS, "cannot be a default", "it belongs to one provider: write it in [providers.NAME]");
-    Policy::read(&section, None, Derived { on_conflict: OnConflict::Forward, on_store_down: OnStoreDown::Closed });
+    Policy::read(
+        &section,
+        None,
+        Derived { on_conflict: OnConflict::Forward, on_store_down: OnStoreDown::Closed, closed_max: CLOSED_MAX },
+    );
     section.finish();
 }

@@ -1,5 +1,7 @@
 //! Layers and what follows from them, with presets of the tests' own: those that ship may change their facts.
 
+use std::time::Duration;
+
 use std::sync::LazyLock;
 
 use super::preset::Preset;
@@ -100,12 +102,22 @@ fn conflict_with_a_preset_is_named_by_what_was_written() {
 }
 
 #[test]
-fn store_down_is_open_where_a_delivery_cannot_be_put_off() {
-    assert_eq!(provider(ACME).on_store_down, OnStoreDown::Open, "retry_window is 0s");
+fn store_down_is_local_where_a_delivery_cannot_be_put_off() {
+    assert_eq!(provider(ACME).on_store_down, OnStoreDown::Local, "retry_window is 0s");
     let patient = format!("{ACME}retry_window = '1h'\n");
     assert_eq!(provider(&patient).on_store_down, OnStoreDown::Closed);
-    assert_eq!(provider(&format!("{patient}disables_on_failure = true")).on_store_down, OnStoreDown::Open);
+    assert_eq!(provider(&format!("{patient}disables_on_failure = true")).on_store_down, OnStoreDown::Local);
     assert_eq!(provider(&format!("{ACME}on_store_down = 'closed'")).on_store_down, OnStoreDown::Closed);
+}
+
+#[test]
+fn closed_lasts_a_quarter_of_the_retries_unless_somebody_has_written_it() {
+    let closed_max = |keys: &str| provider(&format!("{ACME}{keys}")).closed_max;
+    let minutes = |minutes: u64| Some(Duration::from_secs(60 * minutes));
+    assert_eq!(closed_max("retry_window = '1h'"), minutes(15));
+    assert_eq!(closed_max("retry_window = '1h'\non_store_down = 'closed'"), None);
+    assert_eq!(closed_max("retry_window = '1h'\non_store_down = 'closed'\nclosed_max = '2m'"), minutes(2));
+    assert_eq!(closed_max("retry_window = '1h'\nclosed_max = 'none'"), None);
 }
 
 #[test]

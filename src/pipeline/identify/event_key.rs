@@ -29,6 +29,11 @@ impl EventKey {
         Self(format!("{}:{digest}", self.0).into())
     }
 
+    /// The key of an entry, as a store has it.
+    pub fn stored(key: &str) -> Self {
+        Self(key.into())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,7 @@
 //! What servers say of themselves.
 
+use std::time::SystemTime;
+
 /// What INFO tells that matters here. Of several masters, the worst.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
@@ -9,6 +11,8 @@ pub struct About {
     pub evicted_keys: u64,
     /// Another one after a restart, and after a failover.
     pub run_id: String,
+    /// Its clock, a moment ago; of several the one in the middle, so that one that is wrong does not count.
+    pub clock: Option<SystemTime>,
 }
 
 impl About {
@@ -21,6 +25,7 @@ impl About {
             maxmemory: field("maxmemory").parse().unwrap_or(0),
             evicted_keys: field("evicted_keys").parse().unwrap_or(0),
             run_id: field("run_id").to_owned(),
+            clock: None,
         }
     }
 
@@ -31,9 +36,12 @@ impl About {
         let run_id = all.iter().map(|about| about.run_id.as_str()).collect::<Vec<_>>().join("+");
         let evicted_keys = all.iter().map(|about| about.evicted_keys).sum();
         let version = all.iter().map(|about| about.version.as_str()).min_by_key(|version| numbers(version)).map(str::to_owned);
+        let mut clocks: Vec<SystemTime> = all.iter().filter_map(|about| about.clock).collect();
+        clocks.sort_unstable();
+        let clock = clocks.get(clocks.len() / 2).copied();
         let worst = all.iter().position(Self::evicts).unwrap_or(0);
         let Self { policy, maxmemory, .. } = all.into_iter().nth(worst).unwrap_or_default();
-        Self { version: version.unwrap_or_default(), policy, maxmemory, evicted_keys, run_id }
+        Self { version: version.unwrap_or_default(), policy, maxmemory, evicted_keys, run_id, clock }
     }
 
     /// Whether the server throws keys away when its memory is full: events would be forgotten in silence.
@@ -53,6 +61,8 @@ fn numbers(version: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     #[test]
@@ -63,6 +73,7 @@ mod tests {
             maxmemory,
             evicted_keys,
             run_id: run_id.to_owned(),
+            clock: None,
         };
         let first = about("7.0.15", "noeviction", 1, 0, "bb");
         let second = about("10.1.0", "allkeys-lru", 2, 3, "aa");
@@ -72,5 +83,12 @@ mod tests {
         assert_eq!(About::of_all(vec![third, first.clone(), second]), all);
         assert_eq!(About::of_all(vec![first.clone()]), first);
         assert!(all.is_before_7() && all.evicts());
+    }
+
+    #[test]
+    fn one_wrong_clock_of_three_does_not_count() {
+        let at = |seconds| About { clock: Some(UNIX_EPOCH + Duration::from_secs(seconds)), ..About::default() };
+        assert_eq!(About::of_all(vec![at(9000), at(100), at(101)]).clock, at(101).clock);
+        assert_eq!(About::of_all(vec![at(100)]).clock, at(100).clock);
     }
 }

@@ -21,7 +21,7 @@ mod slots;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
@@ -35,7 +35,7 @@ use call::{Call, Lua};
 use cluster::Seeds;
 use dial::Dialer;
 use fault::{may_pass, store_error};
-use link::{Link, To, View};
+use link::{Link, Node, To, View};
 use scout::Survey;
 use scripts::{PUT, PUT_NEW, READ, SWAP, TOUCH};
 use sentinel::Sentinels;
@@ -172,14 +172,21 @@ impl RedisCells {
         }
     }
 
-    /// What the masters say of themselves: version, memory policy, evictions.
+    /// What the masters say of themselves: version, memory policy, evictions, the time.
     pub async fn about(&self) -> Result<About, StoreError> {
         let deadline = self.deadline();
         let view = self.view(deadline).await?;
-        let texts = view.masters.iter().map(|master| self.ask::<String>(To::Node(master), cmd("INFO").into(), deadline));
-        let about = About::of_all(try_join_all(texts).await?.iter().map(|text| About::parse(text)).collect());
+        let each = view.masters.iter().map(|master| self.about_one(master, deadline));
+        let about = About::of_all(try_join_all(each).await?);
         self.scripts_only.fetch_or(about.is_before_7(), Ordering::Relaxed);
         Ok(about)
+    }
+
+    async fn about_one(&self, master: &Arc<Node>, deadline: Instant) -> Result<About, StoreError> {
+        let text: String = self.ask(To::Node(master), cmd("INFO").into(), deadline).await?;
+        let (seconds, micros): (u64, u64) = self.ask(To::Node(master), cmd("TIME").into(), deadline).await?;
+        let clock = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
+        Ok(About { clock: Some(clock), ..About::parse(&text) })
     }
 
     async fn read_until(&self, key: &str, deadline: Instant) -> Result<Option<Held>, StoreError> {

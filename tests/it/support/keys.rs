@@ -29,6 +29,15 @@ impl Keys {
         self.ask(redis::cmd("KEYS").arg("*"))
     }
 
+    pub fn flush(&mut self) {
+        self.ask(&redis::cmd("FLUSHALL"))
+    }
+
+    /// Changes a setting of the server.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.ask(redis::cmd("CONFIG").arg("SET").arg(name).arg(value))
+    }
+
     /// Seconds that a key will live; negative where it lives for ever.
     pub fn ttl(&mut self, key: &str) -> i64 {
         self.ask(redis::cmd("TTL").arg(key))

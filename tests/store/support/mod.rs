@@ -138,7 +138,7 @@ pub fn digest(body: &[u8]) -> BodyDigest {
 }
 
 pub fn terms(lease: Duration) -> Terms {
-    Terms { lease, retention: RETENTION, body: digest(b"{}"), body_matters: true }
+    Terms { lease, retention: RETENTION, body: digest(b"{}"), body_matters: true, doubt: None }
 }
 
 /// A claim on a key that must be free.

@@ -1,0 +1,65 @@
+//! What is known of the store beside its answers, for deliveries to go by: data it has lost, its clock, and since when it
+//! takes no new events.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+#[derive(Debug, Default)]
+pub struct Condition {
+    /// Milliseconds since 1970; nought while nothing was lost.
+    reset: AtomicU64,
+    /// Milliseconds by which the store's clock is ahead of ours.
+    skew: AtomicI64,
+    /// Whether `refuses_since` is set: claims look here before they take its lock.
+    refuses: AtomicBool,
+    // A std mutex: never held across an await.
+    refuses_since: Mutex<Option<Instant>>,
+}
+
+impl Condition {
+    /// When the store was last found to have lost data.
+    pub fn reset(&self) -> Option<SystemTime> {
+        let millis = self.reset.load(Ordering::Relaxed);
+        (millis > 0).then(|| UNIX_EPOCH + Duration::from_millis(millis))
+    }
+
+    pub fn set_reset(&self, at: Option<SystemTime>) {
+        let since = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+        self.reset.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How far our clock and the store's lie apart, whichever is ahead.
+    pub fn skew(&self) -> Duration {
+        Duration::from_millis(self.skew.load(Ordering::Relaxed).unsigned_abs())
+    }
+
+    /// By how much the store's clock is ahead; negative where ours is.
+    pub fn set_skew(&self, millis: i64) {
+        self.skew.store(millis, Ordering::Relaxed);
+    }
+
+    /// The store answers, and took no claim: its memory or its disk is full, or we are not allowed to write.
+    pub fn refused(&self) {
+        self.refuses_since().get_or_insert_with(Instant::now);
+        self.refuses.store(true, Ordering::Relaxed);
+    }
+
+    /// The store has taken a claim.
+    pub fn granted(&self) {
+        if self.refuses.swap(false, Ordering::Relaxed) {
+            *self.refuses_since() = None;
+        }
+    }
+
+    /// For how long it has taken no claim, though it answers.
+    pub fn refuses_for(&self) -> Option<Duration> {
+        self.refuses_since().map(|since| since.elapsed())
+    }
+
+    fn refuses_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.refuses_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

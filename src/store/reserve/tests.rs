@@ -1,0 +1,140 @@
+//! The store that is down and comes back is one in memory here, behind a breaker that the test opens and closes.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::*;
+use crate::config::Fingerprint;
+use crate::pipeline::identify::{EventId, fingerprint};
+use crate::store::{Earlier, Mark, StoredReply, done};
+
+const RETENTION: Duration = Duration::from_secs(3600);
+const LEASE: Duration = Duration::from_secs(15);
+
+fn key(id: &str) -> EventKey {
+    EventKey::new("test", "github", &EventId::parse(id).unwrap())
+}
+
+fn terms() -> Terms {
+    let body = fingerprint(&Fingerprint::Body, b"{}");
+    Terms { lease: LEASE, retention: RETENTION, body, body_matters: true, doubt: None }
+}
+
+fn other_body() -> Terms {
+    Terms { body: fingerprint(&Fingerprint::Body, b"[]"), ..terms() }
+}
+
+fn in_memory() -> Store {
+    Store::new(AnyCells::Memory(MemoryCells::default()))
+}
+
+fn reserve() -> Reserve {
+    Reserve::new(Size(1 << 20), 100)
+}
+
+async fn claim_here(reserve: &Reserve, key: &EventKey) -> Claim {
+    claim_for(reserve, key, LEASE).await
+}
+
+async fn claim_for(reserve: &Reserve, key: &EventKey, lease: Duration) -> Claim {
+    match reserve.claim(key, &Terms { lease, ..terms() }).await.unwrap() {
+        ClaimOutcome::Claimed { claim, .. } => claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn complete_here(reserve: &Reserve, key: &EventKey) {
+    let claim = claim_here(reserve, key).await;
+    reserve.local().complete(&claim, done(&claim, 200, SystemTime::UNIX_EPOCH, None)).await.unwrap();
+}
+
+#[tokio::test]
+async fn everything_is_written_back_once_and_then_forgotten() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [accepted, failed, unknown, under_way] = ["accepted", "failed", "unknown", "under-way"].map(key);
+    complete_here(&reserve, &accepted).await;
+    let claim = claim_here(&reserve, &failed).await;
+    reserve.local().fail(&claim, Some(500), None).await.unwrap();
+    claim_for(&reserve, &unknown, Duration::ZERO).await;
+    claim_here(&reserve, &under_way).await;
+    assert_eq!(reserve.write_back(&accepted, &store).await.unwrap(), WrittenBack::Done);
+    assert_eq!(reserve.write_back(&failed, &store).await.unwrap(), WrittenBack::Nothing);
+    assert_eq!(reserve.write_back(&unknown, &store).await.unwrap(), WrittenBack::Doubt);
+    assert_eq!(reserve.write_back(&under_way, &store).await.unwrap(), WrittenBack::ClaimedHere);
+    assert_eq!(reserve.unsettled(), 1);
+    let claim = store.claim(&unknown, &terms()).await.unwrap();
+    assert!(matches!(claim, ClaimOutcome::Claimed { claim, earlier: Earlier::Unknown } if claim.doubt() == Some(Mark::Unknown)));
+    assert!(matches!(store.claim(&failed, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+    assert!(matches!(store.claim(&accepted, &terms()).await.unwrap(), ClaimOutcome::Done(_)));
+    // And it is known here for the next outage.
+    assert!(matches!(reserve.recall(&accepted, &terms()), Some(ClaimOutcome::Done(_))));
+    assert_eq!(reserve.write_back(&accepted, &store).await.unwrap(), WrittenBack::Nothing);
+}
+
+#[tokio::test]
+async fn what_changes_while_it_is_written_back_is_written_back_again() {
+    let (reserve, store) = (reserve(), in_memory());
+    let event = key("e1");
+    let claim = claim_here(&reserve, &event).await;
+    reserve.local().fail(&claim, Some(500), None).await.unwrap();
+    let seen = reserve.cells.read(event.as_str()).await.unwrap().unwrap();
+    complete_here(&reserve, &event).await;
+    reserve.cells.remove(event.as_str(), &seen.value);
+    assert_eq!(reserve.write_back(&event, &store).await.unwrap(), WrittenBack::Done);
+}
+
+#[tokio::test]
+async fn another_body_is_not_answered_for() {
+    let reserve = reserve();
+    let claim = claim_here(&reserve, &key("e1")).await;
+    let reply = StoredReply { content_type: None, body: "hello".into() };
+    reserve.recent.put(&key("e1"), done(&claim, 200, SystemTime::UNIX_EPOCH, Some(reply)), RETENTION);
+    assert!(matches!(reserve.recall(&key("e1"), &terms()), Some(ClaimOutcome::Done(done)) if done.reply.is_some()));
+    assert!(matches!(reserve.recall(&key("e1"), &other_body()), Some(ClaimOutcome::Conflict(_))));
+    let same_event = Terms { body_matters: false, ..other_body() };
+    assert!(matches!(reserve.recall(&key("e1"), &same_event), Some(ClaimOutcome::Done(_))));
+    assert!(reserve.recall(&key("e2"), &terms()).is_none());
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_written_back_does_not_hold_up_the_others() {
+    let (reserve, store) = (reserve(), in_memory());
+    let (theirs, ours) = (key("theirs"), key("ours"));
+    store.cells().put(theirs.as_str(), "of somebody else".into(), RETENTION).await.unwrap();
+    claim_for(&reserve, &theirs, Duration::ZERO).await;
+    complete_here(&reserve, &ours).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let note = |result| told.lock().unwrap().push(result);
+    tokio::select! {
+        never = reserve.keep_writing_back(&store, note) => never,
+        () = reserve.settled() => {}
+    }
+    let mut told = told.lock().unwrap().clone();
+    told.sort_by_key(|result| *result as u8);
+    assert_eq!(told, [WrittenBack::Done, WrittenBack::Conflict]);
+    assert_eq!(store.cells().read(theirs.as_str()).await.unwrap().unwrap().value, "of somebody else");
+}
+
+#[tokio::test]
+async fn claims_that_may_have_been_stored_are_withdrawn() {
+    let (reserve, store) = (reserve(), in_memory());
+    let keys: Vec<_> = (0..AT_ONCE + 10).map(|n| key(&format!("e{n}"))).collect();
+    for key in &keys {
+        match store.claim(key, &terms()).await.unwrap() {
+            ClaimOutcome::Claimed { claim, .. } => reserve.withdraw(claim),
+            other => panic!("{other:?}"),
+        }
+    }
+    let all_free = async {
+        while !reserve.is_settled() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        never = reserve.keep_writing_back(&store, |_| ()) => never,
+        () = all_free => {}
+    }
+    for key in &keys {
+        assert!(matches!(store.claim(key, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+    }
+}
