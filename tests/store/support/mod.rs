@@ -2,10 +2,17 @@
 
 pub mod child;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/cluster.rs"]
+pub mod cluster;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/sentinel.rs"]
+pub mod sentinel;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,9 +25,12 @@ use hookonce::store::memory::MemoryCells;
 use hookonce::store::redis::{RedisCells, RedisServer};
 use hookonce::store::{Claim, ClaimOutcome, Done, Earlier, Store, StoredReply, Terms, done};
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
+use self::cluster::Cluster;
 use self::redis::RedisProcess;
+use self::sentinel::Sentinels;
 
 /// Short enough not to wait for long, long enough for what a test does meanwhile on a busy machine.
 pub const LEASE: Duration = Duration::from_millis(300);
@@ -113,6 +123,57 @@ impl Fixture for RedisWithScriptsOnly {
     fn store(&self) -> Store<RedisCells> {
         self.0.store()
     }
+}
+
+/// Redis behind Sentinels, shared by the tests that run at one time: it takes a while to start.
+pub struct SentinelRedis {
+    server: RedisServer,
+    _group: Arc<Sentinels>,
+}
+
+impl Fixture for SentinelRedis {
+    type Cells = RedisCells;
+
+    async fn open() -> Self {
+        static SHARED: Mutex<Weak<Sentinels>> = Mutex::const_new(Weak::new());
+        let group = shared(&SHARED, Sentinels::start).await;
+        Self { server: server_at(&group.url(), BUDGET), _group: group }
+    }
+
+    fn store(&self) -> Store<RedisCells> {
+        Store::new(self.server.connect().unwrap())
+    }
+}
+
+/// A Cluster, shared as well.
+pub struct ClusterRedis {
+    server: RedisServer,
+    _cluster: Arc<Cluster>,
+}
+
+impl Fixture for ClusterRedis {
+    type Cells = RedisCells;
+
+    async fn open() -> Self {
+        static SHARED: Mutex<Weak<Cluster>> = Mutex::const_new(Weak::new());
+        let cluster = shared(&SHARED, Cluster::start).await;
+        Self { server: server_at(&cluster.url(), BUDGET), _cluster: cluster }
+    }
+
+    fn store(&self) -> Store<RedisCells> {
+        Store::new(self.server.connect().unwrap())
+    }
+}
+
+/// What other tests are using now, or one of its own. It ends with the last of them: nobody else would end it.
+async fn shared<T>(at: &Mutex<Weak<T>>, start: impl AsyncFnOnce() -> T) -> Arc<T> {
+    let mut held = at.lock().await;
+    if let Some(shared) = held.upgrade() {
+        return shared;
+    }
+    let started = Arc::new(start().await);
+    *held = Arc::downgrade(&started);
+    started
 }
 
 pub fn server_at(url: &str, budget: Duration) -> RedisServer {
