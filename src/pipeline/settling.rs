@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answer::Answer;
 use super::audience::Audience;
@@ -153,10 +153,13 @@ impl Pipeline {
                 Ok(Released::Released | Released::LeaseLost) => return None,
                 Err(error) => tracing::debug!(event = claim.key.as_str(), %error, "a release is not stored yet"),
             }
-            if Instant::now() + RESETTLE > until {
+            let pause = async {
+                sleep(RESETTLE).await;
+                hold.store().breaker().mended().await;
+            };
+            if timeout_at(until, pause).await.is_err() {
                 return None;
             }
-            sleep(RESETTLE).await;
         }
     }
 }

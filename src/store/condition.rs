@@ -49,7 +49,8 @@ impl Condition {
 
     /// The store has taken a claim.
     pub fn granted(&self) {
-        if self.refuses.swap(false, Ordering::Relaxed) {
+        if self.refuses.load(Ordering::Relaxed) {
+            self.refuses.store(false, Ordering::Relaxed);
             *self.refuses_since() = None;
         }
     }

@@ -52,6 +52,10 @@ impl MemoryCells {
         self.len() == 0
     }
 
+    pub fn has(&self, key: &str) -> bool {
+        self.shelf().cells.contains_key(key)
+    }
+
     /// Removes a cell that holds exactly `value`.
     pub fn remove(&self, key: &str, value: &Bytes) {
         let mut shelf = self.shelf();

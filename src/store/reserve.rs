@@ -177,20 +177,22 @@ impl Reserve {
     }
 
     async fn withdraw_all(&self, store: &Store) -> Result<(), StoreError> {
-        loop {
-            let some: Vec<_> = self.unsure().iter().take(AT_ONCE).cloned().collect();
-            if some.is_empty() {
-                return Ok(());
+        let all: Vec<Claim> = self.unsure().drain(..).collect();
+        // While an event is under way here, a claim that may be there keeps others from it.
+        let (busy, free): (Vec<_>, Vec<_>) = all.into_iter().partition(|claim| self.cells.has(claim.key.as_str()));
+        self.unsure().extend(busy);
+        let mut left = free.as_slice();
+        while !left.is_empty() {
+            let (some, rest) = left.split_at(left.len().min(AT_ONCE));
+            let results = join_all(some.iter().map(|claim| store.withdraw(claim))).await;
+            // What is refused is left to its lease.
+            if let Some(error) = results.into_iter().filter_map(Result::err).find(|error| !error.is_of_this_call()) {
+                self.unsure().extend(left.iter().cloned());
+                return Err(error);
             }
-            for result in join_all(some.iter().map(|claim| store.withdraw(claim))).await {
-                match result {
-                    Err(error) if !error.is_of_this_call() => return Err(error),
-                    // What is refused is left to its lease.
-                    Ok(()) | Err(_) => {}
-                }
-            }
-            self.unsure().drain(..some.len());
+            left = rest;
         }
+        Ok(())
     }
 
     fn unsure(&self) -> MutexGuard<'_, VecDeque<Claim>> {
