@@ -5,4 +5,6 @@
 mod contract;
 mod file;
 mod redis;
+mod redis_cluster;
+mod redis_sentinel;
 mod support;

@@ -11,17 +11,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::redis::RedisProcess;
 use crate::support::{
-    BUDGET, Fixture, LEASE, LONG_LEASE, PATIENCE, RETENTION, Redis, accepted, event_key, first_claim, next_claim, server_at,
-    terms,
+    BUDGET, Fixture, LEASE, LONG_LEASE, PATIENCE, RETENTION, Redis, SLACK, accepted, event_key, first_claim, next_claim,
+    server_at, store_at, terms,
 };
 
-/// What scheduling may add to a budget.
-const SLACK: Duration = Duration::from_millis(200);
 const SHORT_BUDGET: Duration = Duration::from_millis(300);
 
 /// A store whose calls give up soon.
 fn impatient(process: &RedisProcess) -> Store<RedisCells> {
-    Store::new(server_at(&process.url(), SHORT_BUDGET).connect().unwrap())
+    store_at(&process.url(), SHORT_BUDGET)
 }
 
 /// The error of a call that must fail within its budget.

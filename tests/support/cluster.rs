@@ -1,6 +1,6 @@
 //! A Cluster of three masters, each with a replica.
 
-use super::redis::{RedisProcess, quiet_port, wait_until};
+use super::redis::{RedisProcess, quiet_port, wait_for_replicas, wait_until};
 
 const MASTERS: usize = 3;
 const SLOTS: usize = 16384;
@@ -99,16 +99,9 @@ impl Cluster {
         }
     }
 
-    /// Waits until every replica has all that its master has.
+    /// Waits until every replica has all that its master has now.
     pub async fn in_sync(&self) {
-        wait_until("replicas in sync", async || {
-            let mut online = 0;
-            for node in &self.nodes {
-                online += usize::from(node.says("master_link_status:up").await);
-            }
-            online == MASTERS
-        })
-        .await;
+        wait_for_replicas(&self.nodes, MASTERS).await;
     }
 
     async fn assign_slots(&self) {

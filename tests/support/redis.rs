@@ -106,9 +106,10 @@ impl RedisProcess {
         redis::cmd(words[0]).arg(&words[1..]).query_async(&mut connection).await
     }
 
-    /// Whether INFO has a line.
-    pub async fn says(&self, line: &str) -> bool {
-        self.try_ask::<String>(&["INFO"]).await.is_ok_and(|text| text.lines().any(|other| other == line))
+    /// A field of INFO.
+    pub async fn info(&self, field: &str) -> Option<String> {
+        let text: String = self.try_ask(&["INFO"]).await.ok()?;
+        text.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.to_owned()))
     }
 }
 
@@ -149,6 +150,30 @@ impl Role {
 /// A port that nobody listens on, and that no outgoing connection will be given.
 pub fn quiet_port() -> u16 {
     PORTS.map(|_| next_port()).find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
+/// Waits until so many of the servers are replicas, with all that their masters have at this moment.
+pub async fn wait_for_replicas(servers: &[RedisProcess], count: usize) {
+    let mut sent = Vec::new();
+    for server in servers {
+        sent.push((server.port().to_string(), offset(server, "master_repl_offset").await));
+    }
+    wait_until("replicas in sync", async || {
+        let mut in_sync = 0;
+        for server in servers {
+            let master = server.info("master_port").await;
+            let received = offset(server, "slave_repl_offset").await;
+            let is_up = server.info("master_link_status").await.as_deref() == Some("up");
+            let has_all = sent.iter().any(|(port, sent)| master.as_ref() == Some(port) && received >= *sent);
+            in_sync += usize::from(is_up && has_all);
+        }
+        in_sync >= count
+    })
+    .await;
+}
+
+async fn offset(server: &RedisProcess, field: &str) -> u64 {
+    server.info(field).await.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
 /// Waits until `condition` holds; fails, naming it, when it never does.

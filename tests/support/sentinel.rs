@@ -1,6 +1,6 @@
 //! A master with two replicas, and three Sentinels that watch over it.
 
-use super::redis::{RedisProcess, wait_until};
+use super::redis::{RedisProcess, wait_for_replicas, wait_until};
 
 /// What the Sentinels call it.
 pub const SERVICE: &str = "orders";
@@ -34,7 +34,8 @@ impl Sentinels {
             let () = sentinel.ask(&[&["SENTINEL", "SET", SERVICE][..], &times].concat()).await;
         }
         for sentinel in &group.sentinels {
-            wait_until("a Sentinel that knows all others", async || sentinel.says(&known_line(&port)).await).await;
+            let all = format!("name={SERVICE},status=ok,address=127.0.0.1:{port},slaves=2,sentinels=3");
+            wait_until("a Sentinel that knows all", async || sentinel.info("master0").await.as_ref() == Some(&all)).await;
         }
         group
     }
@@ -76,20 +77,8 @@ impl Sentinels {
         self.master_port().await
     }
 
-    /// Waits until two replicas follow a master, with all it has.
+    /// Waits until two replicas have all that the master has now.
     pub async fn in_sync(&self) {
-        wait_until("two replicas in sync", async || {
-            let mut online = 0;
-            for server in &self.servers {
-                let text: String = server.try_ask(&["INFO", "replication"]).await.unwrap_or_default();
-                online += text.lines().filter(|line| line.contains("state=online")).count();
-            }
-            online == 2
-        })
-        .await;
+        wait_for_replicas(&self.servers, 2).await;
     }
-}
-
-fn known_line(port: &str) -> String {
-    format!("master0:name={SERVICE},status=ok,address=127.0.0.1:{port},slaves=2,sentinels=3")
 }

@@ -10,6 +10,7 @@ pub mod redis;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/sentinel.rs"]
 pub mod sentinel;
+pub mod traffic;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -40,6 +41,8 @@ pub const RETENTION: Duration = Duration::from_secs(600);
 pub const TICK: Duration = Duration::from_millis(2);
 /// The longest a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// What scheduling may add to a budget.
+pub const SLACK: Duration = Duration::from_millis(200);
 /// What a call of a Redis store may take.
 pub const BUDGET: Duration = Duration::from_secs(2);
 
@@ -178,6 +181,11 @@ async fn shared<T>(at: &Mutex<Weak<T>>, start: impl AsyncFnOnce() -> T) -> Arc<T
 
 pub fn server_at(url: &str, budget: Duration) -> RedisServer {
     RedisServer::new(&RedisUrl::parse(url).unwrap(), None, budget).unwrap()
+}
+
+/// A store for the current runtime.
+pub fn store_at(url: &str, budget: Duration) -> Store<RedisCells> {
+    Store::new(server_at(url, budget).connect().unwrap())
 }
 
 /// A key that no other test uses.
