@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    ClusterRedis, File, Fixture, LEASE, LONG_LEASE, Memory, PATIENCE, RETENTION, Redis, RedisWithScriptsOnly, SentinelRedis,
-    TICK, accepted, accepted_with_reply, digest, event_key, first_claim, next_claim, terms,
+    ClusterRedis, File, Fixture, LEASE, LONG_LEASE, Memory, PATIENCE, RETENTION, Redis, RedisWithLeastRights,
+    RedisWithScriptsOnly, SentinelRedis, TICK, accepted, accepted_with_reply, digest, event_key, first_claim, next_claim, terms,
 };
 
 macro_rules! on_every_store {
@@ -24,6 +24,7 @@ macro_rules! on_every_store {
         on_every_store! { file: File; $($name)* }
         on_every_store! { redis: Redis; $($name)* }
         on_every_store! { redis_with_scripts_only: RedisWithScriptsOnly; $($name)* }
+        on_every_store! { redis_with_least_rights: RedisWithLeastRights; $($name)* }
         on_every_store! { redis_sentinel: SentinelRedis; $($name)* }
         on_every_store! { redis_cluster: ClusterRedis; $($name)* }
     };

@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::cluster::Cluster;
 use crate::support::redis::{RedisProcess, wait_until};
+use crate::support::rights::{LOGIN, Line, grant};
 use crate::support::traffic::{Traffic, is_outage};
 use crate::support::{LONG_LEASE, RETENTION, SLACK, accepted, event_key, first_claim, key_named, next_claim, store_at, terms};
 
@@ -125,7 +126,10 @@ async fn events_flow(store: &Store<RedisCells>, tag: &'static str, meanwhile: im
 #[tokio::test]
 async fn a_slot_moves_under_the_hands_of_deliveries() {
     let cluster = Cluster::start().await;
-    let store = store_at(&cluster.url(), BUDGET);
+    for node in &cluster.nodes {
+        grant(node, Line::OfCluster).await;
+    }
+    let store = store_at(&format!("redis+cluster://{LOGIN}@{}", cluster.addresses()), BUDGET);
     let tag = "orders";
     let slot = cluster.slot_of("{orders}").await;
     let from = cluster.node_at(cluster.master_port_of("{orders}").await);

@@ -69,7 +69,7 @@ impl RedisServer {
         let tls = url.tls.then_some(TlsCertificates { client_tls: None, root_cert: ca });
         let server = Self { url: url.clone(), tls, budget, scripts_only: Arc::default() };
         for address in url.topology.addresses() {
-            server.dialer().client(address).map_err(store_error)?;
+            server.dialer().client(address).map_err(|error| StoreError::new(StoreErrorKind::Refused, error))?;
         }
         Ok(server)
     }

@@ -38,10 +38,6 @@ impl Program {
         self.err.text()
     }
 
-    pub fn process(&self) -> u32 {
-        self.child.id()
-    }
-
     pub fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }

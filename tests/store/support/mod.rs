@@ -5,8 +5,12 @@ pub mod child;
 #[path = "../../support/cluster.rs"]
 pub mod cluster;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/fault_proxy.rs"]
+pub mod fault_proxy;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
+pub mod rights;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/sentinel.rs"]
 pub mod sentinel;
@@ -31,7 +35,8 @@ use tokio::time::{Instant, sleep};
 
 use self::cluster::Cluster;
 use self::redis::RedisProcess;
-use self::sentinel::Sentinels;
+use self::rights::{LOGIN, Line, grant};
+use self::sentinel::{SERVICE, Sentinels};
 
 /// Short enough not to wait for long, long enough for what a test does meanwhile on a busy machine.
 pub const LEASE: Duration = Duration::from_millis(300);
@@ -128,7 +133,25 @@ impl Fixture for RedisWithScriptsOnly {
     }
 }
 
-/// Redis behind Sentinels, shared by the tests that run at one time: it takes a while to start.
+/// Redis, as a user with the rights that the documentation gives.
+pub struct RedisWithLeastRights(Redis);
+
+impl Fixture for RedisWithLeastRights {
+    type Cells = RedisCells;
+
+    async fn open() -> Self {
+        let process = RedisProcess::start();
+        grant(&process, Line::Server).await;
+        let server = server_at(&format!("redis://{LOGIN}@{}", process.address()), BUDGET);
+        Self(Redis { server, process })
+    }
+
+    fn store(&self) -> Store<RedisCells> {
+        self.0.store()
+    }
+}
+
+/// Redis behind Sentinels, shared by the tests that run at one time: it takes a while to start. As such a user too.
 pub struct SentinelRedis {
     server: RedisServer,
     _group: Arc<Sentinels>,
@@ -139,8 +162,20 @@ impl Fixture for SentinelRedis {
 
     async fn open() -> Self {
         static SHARED: Mutex<Weak<Sentinels>> = Mutex::const_new(Weak::new());
-        let group = shared(&SHARED, Sentinels::start).await;
-        Self { server: server_at(&group.url(), BUDGET), _group: group }
+        let group = shared(&SHARED, async || {
+            let group = Sentinels::start().await;
+            for server in &group.servers {
+                grant(server, Line::Server).await;
+            }
+            for sentinel in &group.sentinels {
+                grant(sentinel, Line::Sentinel).await;
+            }
+            group
+        })
+        .await;
+        let own = "sentinel_username=hookonce&sentinel_password=PASSWORD";
+        let url = format!("redis+sentinel://{LOGIN}@{}/{SERVICE}?{own}", group.addresses());
+        Self { server: server_at(&url, BUDGET), _group: group }
     }
 
     fn store(&self) -> Store<RedisCells> {
@@ -148,7 +183,7 @@ impl Fixture for SentinelRedis {
     }
 }
 
-/// A Cluster, shared as well.
+/// A Cluster, shared as well, as such a user.
 pub struct ClusterRedis {
     server: RedisServer,
     _cluster: Arc<Cluster>,
@@ -159,8 +194,16 @@ impl Fixture for ClusterRedis {
 
     async fn open() -> Self {
         static SHARED: Mutex<Weak<Cluster>> = Mutex::const_new(Weak::new());
-        let cluster = shared(&SHARED, Cluster::start).await;
-        Self { server: server_at(&cluster.url(), BUDGET), _cluster: cluster }
+        let cluster = shared(&SHARED, async || {
+            let cluster = Cluster::start().await;
+            for node in &cluster.nodes {
+                grant(node, Line::OfCluster).await;
+            }
+            cluster
+        })
+        .await;
+        let url = format!("redis+cluster://{LOGIN}@{}", cluster.addresses());
+        Self { server: server_at(&url, BUDGET), _cluster: cluster }
     }
 
     fn store(&self) -> Store<RedisCells> {
