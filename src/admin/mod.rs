@@ -3,8 +3,12 @@
 //! Probes and metrics are open. Everything else needs the token, or, where none is set, a caller on this machine;
 //! whatever changes something always needs the token.
 
+pub mod bypass;
 pub mod events;
+pub mod moment;
 pub mod monitor;
+mod query;
+mod range;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -28,7 +32,7 @@ use tokio::time::sleep;
 
 use crate::app::Lifecycle;
 use crate::config::{Config, Provider, Readiness};
-use crate::pipeline::route::Routes;
+use crate::pipeline::route::{Route, Routes};
 use crate::store::{Condition, Reserve, Store, StoreError};
 use crate::telemetry::Telemetry;
 
@@ -83,28 +87,67 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
 }
 
 impl Admin {
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> AdminResponse {
+    async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> AdminResponse {
         let path = request.uri().path();
         match (request.method(), path) {
             (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
             (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
-            _ if path == "/api/events" || path.starts_with("/api/events/") => {
-                let answered = match self.admit(&request, peer) {
-                    Ok(()) => events::answer(self, &request, peer).await,
-                    Err(denied) => Err(denied),
-                };
-                answered.unwrap_or_else(Denied::respond)
+            _ if is_below(path, "/api/events") || is_below(path, "/api/bypass") => {
+                self.api(request, peer).await.unwrap_or_else(Denied::respond)
             }
             (_, "/healthz" | "/readyz" | "/metrics") => Denied::method("GET, HEAD").respond(),
-            _ => Denied::new(StatusCode::NOT_FOUND, "there is nothing here; try /metrics, /healthz, /readyz or /api/events")
-                .respond(),
+            _ => Denied::new(
+                StatusCode::NOT_FOUND,
+                "there is nothing here; try /metrics, /healthz, /readyz, /api/events or /api/bypass",
+            )
+            .respond(),
         }
+    }
+
+    /// What needs to be allowed. A change goes on to its end, and to its line in the log, whether or not the caller waits.
+    async fn api(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Result<AdminResponse, Denied> {
+        if let Err(denied) = self.admit(&request, peer) {
+            if is_write(&request) {
+                let (method, path) = (request.method(), request.uri().path());
+                tracing::warn!(target: "hookonce::audit", %peer, %method, path, result = %denied.reason, "refused");
+            }
+            return Err(denied);
+        }
+        if !is_write(&request) {
+            return self.allowed(request, peer).await;
+        }
+        let admin = Arc::clone(self);
+        let changing = tokio::spawn(async move { admin.allowed(request, peer).await });
+        let broken = |error| Denied::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the call did not end well: {error}"));
+        changing.await.map_err(broken)?
+    }
+
+    async fn allowed(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<AdminResponse, Denied> {
+        if is_below(request.uri().path(), "/api/bypass") {
+            bypass::answer(self, request, peer).await
+        } else {
+            events::answer(self, &request, peer).await
+        }
+    }
+
+    /// The provider of this name.
+    fn route(&self, provider: &str) -> Result<&Route, Denied> {
+        let unknown = || Denied::new(StatusCode::NOT_FOUND, "no provider of this name is configured");
+        self.routes.named(provider).map(Arc::as_ref).ok_or_else(unknown)
+    }
+
+    /// What the keys of a provider's events begin with.
+    fn prefix(&self, provider: &str) -> String {
+        format!("{}:{provider}:", self.config.store.namespace)
     }
 
     /// Tells every instance that an operator has changed something which they keep in memory.
     pub async fn announce(&self) -> Result<(), StoreError> {
-        self.store.announce(&self.config.store.marker()).await.map(drop)
+        let key = self.config.store.marker();
+        // An operator may be quicker than the watch, which makes it as a rule.
+        self.store.mark(&key, None).await?;
+        self.store.announce(&key).await.map(drop)
     }
 
     /// Serving and not draining; with `readiness = "store"`, the store counts too.
@@ -125,6 +168,7 @@ impl Admin {
             "clock_skew_s": self.telemetry.metrics.clock_skew.get(),
             "clock_off_for": self.clock_is_off_for(),
             "readiness": self.config.readiness.as_str(),
+            "bypassed": bypass::all(self),
         });
         json_reply(status, &state)
     }
@@ -144,11 +188,10 @@ impl Admin {
 
     /// Whether the caller may ask for this.
     fn admit(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<(), Denied> {
-        let is_write = request.method() != Method::GET && request.method() != Method::HEAD;
         match &self.config.admin_token {
             Some(token) if bearer(request).is_some_and(|given| bool::from(given.ct_eq(token.bytes()))) => Ok(()),
             Some(_) => Err(Denied::new(StatusCode::UNAUTHORIZED, "this needs `Authorization: Bearer ADMIN_TOKEN`")),
-            None if is_write => Err(Denied::new(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),
+            None if is_write(request) => Err(Denied::new(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),
             None if peer.ip().is_loopback() => Ok(()),
             None => Err(Denied::new(StatusCode::FORBIDDEN, "without `admin_token` only this machine may ask")),
         }
@@ -186,6 +229,20 @@ impl From<StoreError> for Denied {
     fn from(error: StoreError) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
     }
+}
+
+/// How a change ended, for the audit.
+fn outcome<T>(result: &Result<T, StoreError>, told: impl FnOnce(&T) -> String) -> String {
+    result.as_ref().map_or_else(ToString::to_string, told)
+}
+
+fn is_write(request: &Request<Incoming>) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+/// Whether a path is `root` itself, or a step below it.
+fn is_below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn bearer(request: &Request<Incoming>) -> Option<&[u8]> {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::Admin;
+use super::{Admin, bypass};
 use crate::store::redis::About;
 use crate::store::{Marker, StoreError, WrittenBack};
 use crate::telemetry::{Amends, StoreOp};
@@ -76,6 +76,7 @@ impl Watch<'_> {
                 tracing::debug!(%error, "the store's marker could not be read or written");
             }
         }
+        bypass::note(admin);
         self.pulses = self.pulses.wrapping_add(1);
     }
 
@@ -109,9 +110,10 @@ impl Watch<'_> {
                 if is_emptied { "has lost its data" } else { "was restarted or replaced and may have lost its latest writes" };
             tracing::warn!("the store {what}: events it knew may be forwarded again, marked where their own time is known");
         }
-        let is_news = self.known.as_ref().is_none_or(|known| known.edition != marker.edition);
+        let is_news = self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
         if is_news {
             admin.reserve.recent.clear();
+            bypass::reread(admin).await?;
         }
         admin.condition.set_reset(marker.reset);
         self.known = Some(marker);

@@ -1,11 +1,15 @@
 //! The command line: one file a command.
 
+pub mod bypass;
+pub mod caller;
 pub mod check;
 pub mod demo;
+pub mod event;
 pub mod health;
 pub mod run;
 pub mod verify;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -47,6 +51,10 @@ enum Command {
     Demo(demo::Args),
     /// Judge a saved request as hookonce would: signature, timestamp, event id, and what is wrong
     Verify(verify::VerifyArgs),
+    /// Show what a running instance knows of an event, or let events through again
+    Event(event::Args),
+    /// Let a provider's done events through again for a while, marked
+    Bypass(bypass::Args),
     /// Ask a running instance whether it is alive, or ready
     Health(health::Args),
 }
@@ -59,6 +67,8 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::main(&args, &environment),
         Command::Demo(args) => demo::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Event(args) => event::run(&args, &environment),
+        Command::Bypass(args) => bypass::run(&args, &environment),
         Command::Health(args) => health::run(&args, &environment),
     }
 }
@@ -70,6 +80,11 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T, std::io::Error> {
     // A thread of its own may still wait for something; whoever told the program to end at once does not.
     runtime.shutdown_background();
     Ok(result)
+}
+
+/// Prints a line. That nobody reads it is no reason to fail.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::problem::{Origin, Problem, Problems};
 use super::resolve::{self, Context, Presets};
 use super::tree::{self, Table, Value};
-use super::{Config, Environment, Flags};
+use super::{Config, Environment, Flags, Secret};
 
 /// A configuration that can be run, and what is worth a second look.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ impl Config {
 
     /// Where the admin side of an instance with this configuration answers; nothing else of it is looked at.
     pub fn admin_address(flags: &Flags, environment: &Environment) -> Result<SocketAddr, Vec<Problem>> {
-        let problems = Problems::default();
-        let root = laid(flags, environment, &problems)?;
-        let context = Context { problems: &problems, environment, presets: &Presets::SHIPPED };
-        let address = resolve::admin_address(&root, &context);
-        let (errors, _) = problems.into_parts();
-        if errors.is_empty() { Ok(address) } else { Err(errors) }
+        of_admin(flags, environment, resolve::admin_address)
+    }
+
+    /// What opens it; again nothing else is looked at.
+    pub fn admin_token(flags: &Flags, environment: &Environment) -> Result<Option<Secret>, Vec<Problem>> {
+        of_admin(flags, environment, resolve::admin_token)
     }
 
     /// Reads a configuration that is text already, without flags or variables laid over it.
@@ -42,6 +42,19 @@ impl Config {
         let root = tree::parse(text, |line| Origin::File { line }, &problems);
         resolved(&root, environment, problems)
     }
+}
+
+/// One key that a caller of the admin side needs.
+fn of_admin<T>(
+    flags: &Flags,
+    environment: &Environment,
+    read: impl FnOnce(&Table, &Context<'_>) -> T,
+) -> Result<T, Vec<Problem>> {
+    let problems = Problems::default();
+    let root = laid(flags, environment, &problems)?;
+    let value = read(&root, &Context { problems: &problems, environment, presets: &Presets::SHIPPED });
+    let (errors, _) = problems.into_parts();
+    if errors.is_empty() { Ok(value) } else { Err(errors) }
 }
 
 /// The file, with variables over it and flags over those.

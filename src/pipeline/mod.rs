@@ -8,6 +8,7 @@ pub mod answer;
 pub mod audience;
 pub mod body;
 pub mod bound;
+pub mod bypass;
 pub mod flight;
 pub mod handshake;
 pub mod headers;

@@ -24,7 +24,7 @@ use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider};
 use crate::store::{
-    Claim, ClaimError, ClaimOutcome, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
+    Claim, ClaimError, ClaimOutcome, Done, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
 };
 use crate::telemetry::{Facts, StoreOp};
 
@@ -85,6 +85,11 @@ impl Event {
         self.standing = self.standing.conflicting(self.body);
         self
     }
+
+    /// Whether it is forwarded though it is done: an operator wants that for a while.
+    fn is_bypassed(&self) -> bool {
+        self.route.provider.dedupe == Dedupe::On && self.route.bypass.is_on()
+    }
 }
 
 /// The permit to forward: a claim and who granted it, or a reason to go without one.
@@ -143,7 +148,12 @@ impl Pipeline {
             doubt: self.is_lost_to_reset(event).then_some(Mark::StoreReset),
         };
         let asked = Instant::now();
-        let claimed = self.claim(provider, key, &terms).await;
+        let mut claimed = self.claim(event, key, &terms).await;
+        if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
+            && event.is_bypassed()
+        {
+            claimed = self.claim_again(event, key, &terms, done, *keeper).await;
+        }
         audience.facts.store = asked.elapsed();
         let (outcome, keeper) = match claimed {
             Ok(claimed) => claimed,
@@ -189,7 +199,7 @@ impl Pipeline {
     }
 
     /// Claims the event in the store; where that cannot be asked, by the provider's policy.
-    async fn claim(&self, provider: &Provider, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
+    async fn claim(&self, event: &Event, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
         let here = |outcome| (outcome, Keeper::Process);
         // What this process has done on its own comes first. A store that still cannot be told will not answer either.
         if let Ok(WrittenBack::ClaimedHere) = self.reserve.write_back(key, &self.store).await {
@@ -206,17 +216,32 @@ impl Pipeline {
             self.condition.refused();
         }
         unsure.into_iter().for_each(|claim| self.reserve.withdraw(claim));
-        let policy = self.policy_without_store(provider);
+        let policy = self.policy_without_store(&event.route.provider);
         if policy == OnStoreDown::Open {
             return Err(NoClaim::Forward);
         }
-        if let Some(known) = self.reserve.recall(key, terms) {
+        let known = self.reserve.recall(key, terms);
+        if let Some(known) = known.filter(|known| !(matches!(known, ClaimOutcome::Done(_)) && event.is_bypassed())) {
             return Ok(here(known));
         }
         match policy {
             OnStoreDown::Local => self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
             OnStoreDown::Closed | OnStoreDown::Open => Err(NoClaim::Refuse(error)),
         }
+    }
+
+    /// Opens an event that is done, and claims it once more. Who finds it done again was overtaken by a copy.
+    async fn claim_again(
+        &self,
+        event: &Event,
+        key: &EventKey,
+        terms: &Terms,
+        done: &Done,
+        keeper: Keeper,
+    ) -> Result<(ClaimOutcome, Keeper), NoClaim> {
+        let opening = self.kept_by(keeper).reopen(key, done, Mark::Replay, terms.retention);
+        self.telemetry.store(StoreOp::Forget, opening).await.map_err(NoClaim::Refuse)?;
+        self.claim(event, key, terms).await
     }
 
     /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.

@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{Method, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::bypass::Bypass;
 use super::refusal::Refusal;
 use crate::config::{Config, PathPattern, Provider, Upstream};
 use crate::telemetry::{Limit, ProviderWatch, Telemetry};
@@ -21,6 +22,8 @@ pub struct Route {
     pub watch: Arc<ProviderWatch>,
     /// Deliveries that may be under way at once, where that is bounded.
     slots: Option<Arc<Semaphore>>,
+    /// An operator may want done events forwarded again for a while.
+    pub bypass: Bypass,
 }
 
 /// A place among the deliveries that may be under way at once.
@@ -63,6 +66,7 @@ impl Routes {
                 watch: Arc::new(telemetry.watch(provider)),
                 slots: provider.max_concurrent.map(|max| Arc::new(Semaphore::new(max))),
                 provider: Arc::clone(provider),
+                bypass: Bypass::default(),
             };
             by_path.entry(provider.path.clone()).or_default().push(Arc::new(route));
         }
@@ -71,9 +75,13 @@ impl Routes {
         Self { by_path, guarded, passthrough }
     }
 
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.by_path.values().flatten()
+    }
+
     /// The provider of this name.
     pub fn named(&self, name: &str) -> Option<&Arc<Route>> {
-        self.by_path.values().flatten().find(|route| route.provider.name == name)
+        self.all().find(|route| route.provider.name == name)
     }
 
     pub fn find(&self, parts: &Parts) -> Result<Found<'_>, Refusal> {

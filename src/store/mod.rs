@@ -16,6 +16,7 @@
 
 pub mod any;
 pub mod breaker;
+mod bypass;
 pub mod cells;
 pub mod condition;
 pub mod entry;
@@ -395,6 +396,15 @@ impl<C: Cells> Store<C> {
             }
         }
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
+    }
+
+    /// Opens a done event to its next delivery, in doubt, if it is still the one that was seen. Tells whether it was.
+    pub async fn reopen(&self, key: &EventKey, done: &Done, doubt: Mark, life: Duration) -> Result<bool, StoreError> {
+        let Done { attempt, body, .. } = *done;
+        let opened = Failed { attempt, doubt: Some(doubt), status: None, body, at: entry::now() };
+        let (from, to) = (Entry::Done(done.clone()).encode(), Entry::Failed(opened).encode());
+        let change = Change { from, to, life, at_age: None };
+        Ok(self.breaker.guard(self.cells.swap(key.as_str(), change)).await? == Swapped::Written)
     }
 }
 

@@ -84,6 +84,14 @@ impl ProviderWatch {
         GaugeGuard(self.metrics.claims_in_flight.clone())
     }
 
+    /// Whether done events are forwarded again. Tells whether that is news.
+    pub fn bypassed(&self, is_on: bool) -> bool {
+        let (gauge, now) = (&self.metrics.bypass_active, i64::from(is_on));
+        let is_news = gauge.get() != now;
+        gauge.set(now);
+        is_news
+    }
+
     /// A forward goes out that may be a second one.
     pub fn marked(&self, mark: Mark) {
         self.metrics.maybe_duplicate[mark as usize].inc();

@@ -60,6 +60,7 @@ words!(
         Look = "look",
         Find = "find",
         Forget = "forget",
+        Bypass = "bypass",
         Pulse = "pulse",
     }
 );

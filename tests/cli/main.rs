@@ -4,6 +4,7 @@
 
 mod check;
 mod demo;
+mod event;
 mod health;
 mod help;
 mod run;

@@ -15,6 +15,7 @@ mod log_lines;
 mod once;
 mod policies;
 mod pooling;
+mod redelivery;
 mod refusals;
 mod silence;
 mod stop;

@@ -70,6 +70,8 @@ on_every_store! {
     a_failed_event_can_be_forgotten
     a_live_claim_cannot_be_forgotten
     a_claim_whose_lease_is_over_can_be_forgotten
+    a_done_event_is_opened_only_while_it_is_the_one_that_was_seen
+    a_bypass_lives_for_its_length_and_can_be_ended
     an_unknown_event_is_absent
     keep_extends_what_was_seen_and_nothing_else
     keep_does_not_renew_a_claim
@@ -416,6 +418,33 @@ async fn a_claim_whose_lease_is_over_can_be_forgotten<F: Fixture>(fixture: &F) {
     first_claim(&store, &key, &terms(LEASE)).await;
     eventually(|| async { store.forget(&key).await.unwrap() == Forgotten::Forgotten }).await;
     is_forgotten(&store, &key, 2).await;
+}
+
+async fn a_done_event_is_opened_only_while_it_is_the_one_that_was_seen<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
+    let done = accepted_with_reply(&claim, Some("text/plain"), b"a\nreply");
+    assert!(!store.reopen(&key, &done, Mark::Replay, RETENTION).await.unwrap(), "it is claimed");
+    store.complete(&claim, done.clone()).await.unwrap();
+    let other = hookonce::store::Done { attempt: 7, ..done.clone() };
+    assert!(!store.reopen(&key, &other, Mark::Replay, RETENTION).await.unwrap());
+    assert!(store.reopen(&key, &done, Mark::Replay, RETENTION).await.unwrap());
+    let (again, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!((again.attempt(), again.doubt(), earlier), (2, Some(Mark::Replay), Earlier::Unknown));
+    assert!(!store.reopen(&key, &done, Mark::Replay, RETENTION).await.unwrap(), "it is claimed again");
+}
+
+async fn a_bypass_lives_for_its_length_and_can_be_ended<F: Fixture>(fixture: &F) {
+    let (store, minute) = (fixture.store(), Duration::from_secs(60));
+    assert_eq!(store.bypass("n:bypass-p").await.unwrap(), None);
+    assert!(!store.set_bypass("n:bypass-p", Some(minute)).await.unwrap());
+    let left = store.bypass("n:bypass-p").await.unwrap().unwrap();
+    assert!(left <= minute && left > minute - PATIENCE, "{left:?}");
+    assert!(store.set_bypass("n:bypass-p", None).await.unwrap());
+    assert_eq!(store.bypass("n:bypass-p").await.unwrap(), None);
+    assert!(!store.set_bypass("n:bypass-p", None).await.unwrap(), "it was ended before");
+    store.set_bypass("n:bypass-p", Some(Duration::from_secs(1))).await.unwrap();
+    eventually(|| async { store.bypass("n:bypass-p").await.unwrap().is_none() }).await;
 }
 
 async fn an_unknown_event_is_absent<F: Fixture>(fixture: &F) {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use super::problem::Problems;
 use super::reader::{At, Layer, Reader};
 use super::tree::{Entry, Table};
-use super::{Config, Environment, Limits, Provider, SectionSettings};
+use super::{Config, Environment, Limits, Provider, Secret, SectionSettings};
 pub(super) use preset::Presets;
 use provider::{Draft, Surroundings};
 use section::Section;
@@ -49,9 +49,14 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Resolves the one key that a caller of the admin side needs.
-pub(super) fn admin_address<'a>(root: &'a Table, context: &Context<'a>) -> SocketAddr {
+/// Resolves a key that a caller of the admin side needs.
+pub(super) fn admin_address(root: &Table, context: &Context<'_>) -> SocketAddr {
     top::admin_address(&context.section(root, String::new()))
+}
+
+/// The other one.
+pub(super) fn admin_token(root: &Table, context: &Context<'_>) -> Option<Secret> {
+    top::admin_token(&context.section(root, String::new()))
 }
 
 /// Resolves the whole tree. `None` only where a problem has been noted.

@@ -36,7 +36,7 @@ impl Top {
     pub(super) fn read(root: &Section<'_>) -> Self {
         let listen = root.or("listen", SocketAddr::from(LISTEN));
         let admin = admin_address(root);
-        let admin_token = root.optional::<Sourced>("admin_token").map(|token| token.secret);
+        let admin_token = admin_token(root);
         check_addresses(root, listen, admin, admin_token.is_some());
         let upstream = root.found("upstream");
         Self {
@@ -54,6 +54,10 @@ impl Top {
 
 pub(super) fn admin_address(root: &Section<'_>) -> SocketAddr {
     root.or("admin", SocketAddr::from(ADMIN))
+}
+
+pub(super) fn admin_token(root: &Section<'_>) -> Option<Secret> {
+    root.optional::<Sourced>("admin_token").map(|token| token.secret)
 }
 
 /// The cores this process may use.

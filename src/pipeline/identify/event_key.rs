@@ -29,6 +29,19 @@ impl EventKey {
         Self(format!("{}:{digest}", self.0).into())
     }
 
+    /// Every key that an event which is shown so may have, the likeliest first: the id as logs and headers show it, the
+    /// same with the digest of another body behind it, or the last part of a key as it is stored.
+    pub fn shown_as(namespace: &str, provider: &str, text: &str) -> Vec<Self> {
+        let of = |text: &str| Some(Self::new(namespace, provider, &EventId::parse(text)?));
+        let stored = |text: &str| is_digested(text).then(|| Self(format!("{namespace}:{provider}:{text}").into()));
+        let (id, digest) = match text.rsplit_once(':') {
+            Some((id, digest)) => (id, BodyDigest::parse(digest)),
+            None => (text, None),
+        };
+        let with_digest = digest.map(|digest| [of(id), stored(id)].map(|key| key.map(|key| key.with_digest(digest))));
+        [of(text), stored(text)].into_iter().chain(with_digest.into_iter().flatten()).flatten().collect()
+    }
+
     /// The key of an entry, as a store has it.
     pub fn stored(key: &str) -> Self {
         Self(key.into())
@@ -44,6 +57,11 @@ fn readable(id: &EventId) -> Option<String> {
     let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     let text = id.display();
     (id.parts().flatten().all(is_harmless) && text.len() <= READABLE_BYTES_MAX).then_some(text)
+}
+
+/// Whether this is how `digested` writes an id.
+fn is_digested(text: &str) -> bool {
+    text.strip_prefix('~').is_some_and(|hex| HEXLOWER.decode(hex.as_bytes()).is_ok_and(|digest| digest.len() == 32))
 }
 
 fn digested(id: &EventId) -> String {

@@ -141,6 +141,23 @@ fn a_body_can_be_its_own_id() {
     assert_ne!(of("body"), of("body "));
 }
 
+#[test]
+fn every_form_an_event_is_shown_in_leads_to_its_key() {
+    let (id, body) = (|text: &str| EventId::parse(text).unwrap(), fingerprint(&Fingerprint::Body, b"body"));
+    for written in ["evt_1", "a+b", "an%20odd:id", &"x".repeat(200)] {
+        let main = EventKey::new("n", "p", &id(written));
+        for key in [main.clone(), main.with_digest(body)] {
+            let stored = key.as_str().strip_prefix("n:p:").unwrap();
+            assert!(EventKey::shown_as("n", "p", stored).contains(&key), "{stored}");
+        }
+        assert_eq!(EventKey::shown_as("n", "p", written)[0], main);
+        assert!(EventKey::shown_as("n", "p", &format!("{written}:{body}")).contains(&main.with_digest(body)));
+    }
+    // What only looks like a digest is an id like any other.
+    assert_eq!(EventKey::shown_as("n", "p", "~abc"), [EventKey::new("n", "p", &id("~abc"))]);
+    assert_eq!(EventKey::shown_as("n", "p", "").len() + EventKey::shown_as("n", "p", "%zz").len(), 0);
+}
+
 /// All lists of up to three parts over an alphabet of bytes that mean something somewhere.
 fn part_lists() -> Vec<EventId> {
     let mut parts: Vec<Vec<u8>> = vec![Vec::new()];

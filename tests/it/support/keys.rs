@@ -48,6 +48,23 @@ impl Keys {
         self.ask(redis::cmd("GETRANGE").arg(key).arg(0).arg(-1))
     }
 
+    /// Writes what a test needs to be there, for so many seconds.
+    pub fn put(&mut self, key: &str, value: &str, seconds: u64) {
+        self.put_many([(key.to_owned(), value.to_owned())], seconds);
+    }
+
+    pub fn put_many(&mut self, cells: impl IntoIterator<Item = (String, String)>, seconds: u64) {
+        let mut pipe = redis::pipe();
+        for (key, value) in cells {
+            pipe.set_ex(key, value, seconds).ignore();
+        }
+        pipe.exec(&mut self.link).unwrap();
+    }
+
+    pub fn remove(&mut self, key: &str) {
+        self.ask::<()>(redis::cmd("DEL").arg(key));
+    }
+
     /// Waits until the event is done, and gives what is stored.
     pub async fn done(&mut self, provider: &str, event: &str) -> String {
         let (key, keys) = (Self::name(provider, event), std::sync::Mutex::new(self));
