@@ -121,6 +121,23 @@ async fn one_sentinel_that_is_behind_or_dead_is_outvoted() {
 }
 
 #[tokio::test]
+async fn who_is_named_and_is_no_master_is_passed_over() {
+    let master = RedisProcess::start();
+    let replica = RedisProcess::start_with(&["--replicaof", "127.0.0.1", &master.port().to_string()]);
+    let mut addresses = Vec::new();
+    let sentinels = [&replica, &master].map(|server| (RedisProcess::start_sentinel(&[]), server.port().to_string()));
+    for (sentinel, port) in &sentinels {
+        let () = sentinel.ask(&["SENTINEL", "MONITOR", SERVICE, "127.0.0.1", port, "2"]).await;
+        addresses.push(sentinel.address());
+    }
+    // Whose answer comes first is chance.
+    for _ in 0..10 {
+        let store = store_at(&format!("redis+sentinel://{}/{SERVICE}", addresses.join(",")), BUDGET);
+        first_claim(&store, &event_key(), &terms(LONG_LEASE)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_service_that_no_sentinel_knows_is_refused_by_name() {
     let sentinel = RedisProcess::start_sentinel(&[]);
     let store = store_at(&format!("redis+sentinel://{}/payments", sentinel.address()), BUDGET);
