@@ -148,7 +148,7 @@ async fn every_key_has_an_end() {
 }
 
 fn scripts_only(process: &RedisProcess) -> Store<RedisCells> {
-    Store::new(server_at(&process.url(), BUDGET).with_scripts_only().connect().unwrap())
+    Store::new(server_at(&process.url(), BUDGET).with_scripts_only().connect())
 }
 
 async fn ends(process: &RedisProcess, key: &EventKey) {
@@ -206,7 +206,7 @@ async fn the_password_is_in_no_error() {
     let process = RedisProcess::start();
     let url = format!("redis://somebody:hunter2@127.0.0.1:{}", process.port());
     let server = server_at(&url, SHORT_BUDGET);
-    let cells = server.connect().unwrap();
+    let cells = server.connect();
     let error = cells.pulse("marker").await.unwrap_err();
     assert!(!format!("{error} {error:?} {server:?} {cells:?}").contains("hunter2"), "{error:?}");
 }

@@ -151,6 +151,32 @@ async fn a_slot_moves_under_the_hands_of_deliveries() {
     assert_eq!(counted(to).await, events, "no event is anywhere else");
 }
 
+/// Many calls share the connection: each must be asked for once, and none with another's ASKING.
+#[tokio::test]
+async fn a_key_on_its_way_costs_one_way_more() {
+    let cluster = Cluster::start().await;
+    let cells = store_at(&cluster.url(), BUDGET).cells().clone();
+    let slot = cluster.slot_of("{orders}").await;
+    let from = cluster.node_at(cluster.master_port_of("{orders}").await);
+    let to = cluster.nodes[..3].iter().find(|node| node.port() != from.port()).unwrap();
+    cluster.begin_move(&slot, from, to).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..64 {
+        let cells = cells.clone();
+        callers.spawn(async move {
+            for number in 0..10 {
+                let key = format!("test:{{orders}}:evt_{caller}_{number}");
+                assert_eq!(cells.put_new(&key, Bytes::from_static(b"x"), RETENTION).await.unwrap(), None);
+            }
+        });
+    }
+    callers.join_all().await;
+    let asked: String = to.ask(&["INFO", "commandstats"]).await;
+    assert!(asked.contains("cmdstat_asking:calls=640,"), "{asked}");
+    let refused: String = to.ask(&["INFO", "errorstats"]).await;
+    assert!(!refused.contains("MOVED"), "{refused}");
+}
+
 #[tokio::test]
 async fn a_lost_slot_is_not_ready_and_comes_back() {
     let cluster = Cluster::start_with(&["--cluster-require-full-coverage", "no"]).await;

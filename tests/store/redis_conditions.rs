@@ -21,7 +21,7 @@ use crate::support::{
 const SHORT_BUDGET: Duration = Duration::from_millis(300);
 
 fn cells_at(process: &RedisProcess) -> RedisCells {
-    server_at(&process.url(), SHORT_BUDGET).connect().unwrap()
+    server_at(&process.url(), SHORT_BUDGET).connect()
 }
 
 async fn put(cells: &RedisCells) -> Result<Option<Bytes>, StoreError> {
@@ -197,13 +197,26 @@ async fn a_claim_whose_answer_was_lost_is_recognised() {
 
 #[tokio::test]
 async fn a_user_that_is_made_later_is_welcome_then() {
-    let process = RedisProcess::start();
-    let cells = server_at(&format!("redis://late:word@{}", process.address()), SHORT_BUDGET).connect().unwrap();
-    for _ in 0..2 {
-        assert_eq!(put(&cells).await.unwrap_err().kind, StoreErrorKind::Refused);
+    let (server, sentinel) = (RedisProcess::start(), RedisProcess::start_sentinel(&[]));
+    let () = sentinel.ask(&["SENTINEL", "MONITOR", "orders", "127.0.0.1", &server.port().to_string(), "1"]).await;
+    let login = "sentinel_username=late&sentinel_password=word";
+    let urls = [
+        format!("redis://late:word@{}", server.address()),
+        format!("redis+sentinel://late:word@{}/orders?{login}", sentinel.address()),
+    ];
+    let all = urls.map(|url| server_at(&url, SHORT_BUDGET).connect());
+    for cells in &all {
+        for _ in 0..2 {
+            assert_eq!(put(cells).await.unwrap_err().kind, StoreErrorKind::Refused);
+        }
     }
-    let () = process.ask(&["ACL", "SETUSER", "late", "on", ">word", "~*", "+@all"]).await;
-    serves(&cells).await;
+    let user = ["ACL", "SETUSER", "late", "on", ">word", "+@all"];
+    let () = sentinel.ask(&user).await;
+    assert_eq!(put(&all[1]).await.unwrap_err().kind, StoreErrorKind::Refused);
+    let () = server.ask(&[&user[..], &["~*"]].concat()).await;
+    for cells in &all {
+        serves(cells).await;
+    }
 }
 
 /// As behind a name, or an address that is given to whichever server is the master.
@@ -227,7 +240,7 @@ async fn a_server_that_is_no_longer_the_master_is_left_for_the_one_at_its_addres
             });
         }
     });
-    let cells = server_at(&format!("redis://{address}"), SHORT_BUDGET).connect().unwrap();
+    let cells = server_at(&format!("redis://{address}"), SHORT_BUDGET).connect();
     serves(&cells).await;
     let () = second.ask(&["REPLICAOF", "NO", "ONE"]).await;
     let () = first.ask(&["REPLICAOF", "127.0.0.1", &second.port().to_string()]).await;

@@ -15,7 +15,7 @@ async fn with_rights(process: &RedisProcess, words: &[&str]) -> RedisCells {
     let () = process.ask(words).await;
     // Otherwise scripts would not have to be sent in full.
     let () = process.ask(&["SCRIPT", "FLUSH"]).await;
-    server_at(&format!("redis://{LOGIN}@{}", process.address()), BUDGET).connect().unwrap()
+    server_at(&format!("redis://{LOGIN}@{}", process.address()), BUDGET).connect()
 }
 
 async fn everything(cells: &RedisCells) -> Result<(), StoreError> {
@@ -63,7 +63,7 @@ async fn another_database_needs_the_right_to_choose_it() {
     let process = RedisProcess::start();
     let words = [&Line::Server.words()[..], &["+select"]].concat();
     with_rights(&process, &words).await;
-    let cells = server_at(&format!("redis://{LOGIN}@{}/3", process.address()), BUDGET).connect().unwrap();
+    let cells = server_at(&format!("redis://{LOGIN}@{}/3", process.address()), BUDGET).connect();
     everything(&cells).await.unwrap();
     assert!(process.info("db3").await.is_some());
 }

@@ -62,7 +62,7 @@ async fn a_frozen_master_is_left_for_the_new_one() {
 }
 
 #[tokio::test]
-async fn a_planned_failover_is_not_noticed_by_calls_in_their_budget() {
+async fn a_planned_failover_is_followed() {
     let group = Sentinels::start().await;
     let store = store_at(&group.url(), BUDGET);
     let traffic = Traffic::start(&store);

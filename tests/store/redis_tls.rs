@@ -41,7 +41,7 @@ impl Identity {
 
     async fn trusts_only_its_own(&self, url: &str) {
         let cells = |authority: Vec<u8>| -> RedisCells {
-            RedisServer::new(&RedisUrl::parse(url).unwrap(), Some(authority), BUDGET).unwrap().connect().unwrap()
+            RedisServer::new(&RedisUrl::parse(url).unwrap(), Some(authority), BUDGET).unwrap().connect()
         };
         let (trusting, key) = (cells(self.authority.clone()), event_key());
         wait_until("a write", async || trusting.put(key.as_str(), "x".into(), RETENTION).await.is_ok()).await;

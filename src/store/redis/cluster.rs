@@ -41,7 +41,7 @@ impl Seeds {
 
 async fn ask(nodes: &Nodes, address: &Address) -> Result<Map, RedisError> {
     let node = nodes.at(address)?;
-    let slots: Vec<Told> = redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut node.connection.clone()).await?;
+    let slots: Vec<Told> = nodes.ask(&node, redis::cmd("CLUSTER").arg("SLOTS")).await?;
     Ok(Map::new(slots, address))
 }
 

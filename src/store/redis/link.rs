@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::ConnectionManager;
-use redis::{ErrorKind, RedisError, Value};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -109,6 +109,20 @@ impl Nodes {
         }
     }
 
+    /// Asks a server for what is not a cell's.
+    pub async fn ask<T: FromRedisValue>(&self, node: &Arc<Node>, command: &Cmd) -> Result<T, RedisError> {
+        let answer = command.query_async(&mut node.connection.clone()).await;
+        answer.inspect_err(|error| self.leave_if_lost(node, error))
+    }
+
+    /// Gives the connection up where another one might be better: to a server that is no master now, or whose greeting
+    /// was not welcome, which the connection would never try again by itself.
+    fn leave_if_lost(&self, node: &Arc<Node>, error: &RedisError) {
+        if is_demoted(error) || is_unwelcome(error) {
+            self.leave(node);
+        }
+    }
+
     /// Gives up the connections to all but these.
     pub fn keep(&self, kept: &[Arc<Node>]) {
         self.known().retain(|address, _| kept.iter().any(|node| node.address == *address));
@@ -194,12 +208,8 @@ impl Link {
 
     /// Takes from an error what it says of the server.
     fn told(&self, error: RedisError, node: &Arc<Node>) -> RedisError {
-        // A connection that was not welcome is never tried again by itself.
-        let is_lost = is_demoted(&error) || is_unwelcome(&error);
-        if is_lost {
-            self.nodes.leave(node);
-        }
-        if is_lost || may_pass(&error) {
+        self.nodes.leave_if_lost(node, &error);
+        if may_pass(&error) || is_unwelcome(&error) {
             self.doubt();
         }
         error

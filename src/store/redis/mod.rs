@@ -81,25 +81,24 @@ impl RedisServer {
     }
 
     /// Connections for the current runtime. They are made when they are needed and made again whenever they break.
-    pub fn connect(&self) -> Result<RedisCells, StoreError> {
-        let survey = self.survey().map_err(store_error)?;
-        let link = Arc::new(Link::new(survey, self.dialer()));
-        Ok(RedisCells { link, budget: self.budget, scripts_only: Arc::clone(&self.scripts_only) })
+    pub fn connect(&self) -> RedisCells {
+        let link = Arc::new(Link::new(self.survey(), self.dialer()));
+        RedisCells { link, budget: self.budget, scripts_only: Arc::clone(&self.scripts_only) }
     }
 
     fn dialer(&self) -> Dialer {
         Dialer::new(self.tls.clone(), &self.url.login, self.url.database, self.budget)
     }
 
-    fn survey(&self) -> Result<Survey, RedisError> {
-        Ok(match &self.url.topology {
+    fn survey(&self) -> Survey {
+        match &self.url.topology {
             Topology::Single(server) => Survey::Single(server.clone()),
             Topology::Sentinel { sentinels, service, login } => {
                 let dialer = Dialer::new(self.tls.clone(), login, 0, self.budget);
-                Survey::Sentinel(Sentinels::new(sentinels, &dialer, service)?)
+                Survey::Sentinel(Sentinels::new(sentinels.clone(), dialer, service.clone()))
             }
             Topology::Cluster(servers) => Survey::Cluster(Seeds::new(servers.clone())),
-        })
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! All of them are asked at once. A Sentinel that is cut off from the others names a master of the past, so the one
 //! that most name is tried first, and whoever is named must say of itself that it is a master.
 
-use redis::aio::ConnectionManager;
+use std::sync::Arc;
+
 use redis::{ErrorKind, RedisError};
 
 use super::dial::Dialer;
@@ -13,22 +14,23 @@ use super::poll::{in_time, poll};
 use crate::config::Address;
 
 pub(super) struct Sentinels {
-    connections: Vec<ConnectionManager>,
+    addresses: Vec<Address>,
+    /// The Sentinels themselves, which have logins of their own.
+    own: Nodes,
     service: String,
 }
 
 impl Sentinels {
-    pub fn new(addresses: &[Address], dialer: &Dialer, service: &str) -> Result<Self, RedisError> {
-        let connections = addresses.iter().map(|address| dialer.dial(address)).collect::<Result<_, _>>()?;
-        Ok(Self { connections, service: service.to_owned() })
+    pub fn new(addresses: Vec<Address>, dialer: Dialer, service: String) -> Self {
+        Self { addresses, own: Nodes::new(dialer), service }
     }
 
     pub async fn view(&self, nodes: &Nodes) -> Result<View, RedisError> {
-        let named = poll(self.connections.iter().map(|sentinel| self.ask(sentinel))).await?;
+        let named = poll(self.addresses.iter().map(|sentinel| self.ask(sentinel))).await?;
         let mut cause = None;
         for address in named.into_iter().flatten() {
             let node = nodes.at(&address)?;
-            match in_time(is_master(&node)).await {
+            match in_time(is_master(nodes, &node)).await {
                 Ok(true) => return Ok(View::of_one(node)),
                 Ok(false) => {
                     nodes.leave(&node);
@@ -40,10 +42,10 @@ impl Sentinels {
         Err(cause.unwrap_or_else(|| self.unknown()))
     }
 
-    async fn ask(&self, sentinel: &ConnectionManager) -> Result<Option<Address>, RedisError> {
+    async fn ask(&self, sentinel: &Address) -> Result<Option<Address>, RedisError> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let named: Option<(String, u16)> = command.query_async(&mut sentinel.clone()).await?;
+        let named: Option<(String, u16)> = self.own.ask(&self.own.at(sentinel)?, &command).await?;
         Ok(named.map(|(host, port)| Address { host, port }))
     }
 
@@ -54,7 +56,7 @@ impl Sentinels {
 }
 
 /// By INFO, which is needed anyway, where ROLE would be one more right to give.
-async fn is_master(node: &Node) -> Result<bool, RedisError> {
-    let text: String = redis::cmd("INFO").arg("replication").query_async(&mut node.connection.clone()).await?;
+async fn is_master(nodes: &Nodes, node: &Arc<Node>) -> Result<bool, RedisError> {
+    let text: String = nodes.ask(node, redis::cmd("INFO").arg("replication")).await?;
     Ok(text.lines().any(|line| line == "role:master"))
 }

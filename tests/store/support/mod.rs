@@ -113,7 +113,7 @@ impl Fixture for Redis {
     }
 
     fn store(&self) -> Store<RedisCells> {
-        Store::new(self.server.connect().unwrap())
+        Store::new(self.server.connect())
     }
 }
 
@@ -179,7 +179,7 @@ impl Fixture for SentinelRedis {
     }
 
     fn store(&self) -> Store<RedisCells> {
-        Store::new(self.server.connect().unwrap())
+        Store::new(self.server.connect())
     }
 }
 
@@ -207,7 +207,7 @@ impl Fixture for ClusterRedis {
     }
 
     fn store(&self) -> Store<RedisCells> {
-        Store::new(self.server.connect().unwrap())
+        Store::new(self.server.connect())
     }
 }
 
@@ -228,7 +228,7 @@ pub fn server_at(url: &str, budget: Duration) -> RedisServer {
 
 /// A store for the current runtime.
 pub fn store_at(url: &str, budget: Duration) -> Store<RedisCells> {
-    Store::new(server_at(url, budget).connect().unwrap())
+    Store::new(server_at(url, budget).connect())
 }
 
 /// A key that no other test uses.
