@@ -24,8 +24,11 @@ pub struct Instance {
 impl Instance {
     /// Starts it and waits until it says that it serves.
     pub async fn start(setup: &Setup) -> Self {
+        Self::configured(&setup.text()).await
+    }
+
+    pub async fn configured(text: &str) -> Self {
         let mut config = NamedTempFile::new().unwrap();
-        let text = setup.text();
         let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
         write!(config, "{text}\n{log}").unwrap();
         let program = Program::start(hookonce().args(["run", "--config"]).arg(config.path()));

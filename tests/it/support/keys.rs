@@ -8,7 +8,7 @@ use super::eventually;
 use super::redis::RedisProcess;
 
 /// Commands that nobody's delivery causes: the watch over the store, and what this client asks.
-const BACKGROUND: [&str; 8] = ["ping", "info", "exists", "hello", "getrange", "keys", "ttl", "monitor"];
+const BACKGROUND: [&str; 9] = ["ping", "info", "time", "exists", "hello", "getrange", "keys", "ttl", "monitor"];
 
 pub struct Keys {
     link: Connection,

@@ -1,6 +1,9 @@
 //! What a test needs around the proxy: a consumer, a sender, a store, the program itself.
 
 pub mod consumer;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/fault_proxy.rs"]
+pub mod fault_proxy;
 pub mod instance;
 pub mod keys;
 pub mod metrics;

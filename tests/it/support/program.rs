@@ -38,13 +38,17 @@ impl Program {
         self.err.text()
     }
 
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, name: &str) {
-        signal(self.child.id(), name);
+        signal(self.process(), name);
     }
 
     /// Stops it as a debugger or an overloaded machine would; it is at a standstill afterwards.
     pub async fn pause(&self) {
-        pause(self.child.id()).await;
+        pause(self.process()).await;
     }
 
     pub fn resume(&self) {
