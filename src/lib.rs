@@ -8,6 +8,7 @@ pub mod admin;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod failpoint;
 pub mod pipeline;
 pub mod scheme;
 pub mod store;

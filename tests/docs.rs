@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use hookonce::config::{Config, Environment};
 use hookonce::scheme::preset;
@@ -10,6 +11,7 @@ use hookonce::store::Mark;
 use hookonce::telemetry::metrics::Metrics;
 
 const README: &str = include_str!("../README.md");
+const GUARANTEE: &str = include_str!("../docs/guarantee.md");
 
 /// The fenced blocks of a language.
 fn blocks(language: &str) -> Vec<&'static str> {
@@ -55,4 +57,42 @@ fn the_readme_lists_the_metrics_there_are() {
     let exported: BTreeSet<&str> = exported.filter(|name| name.starts_with("hookonce_")).collect();
     let listed = quoted(|line| line.starts_with("| `hookonce_"));
     assert_eq!(listed.into_iter().filter(|name| name.starts_with("hookonce_")).collect::<BTreeSet<_>>(), exported);
+}
+
+/// The tests that the guarantee names, as file and function.
+fn named_tests() -> BTreeSet<(&'static str, &'static str)> {
+    let rows = GUARANTEE.lines().filter(|line| line.starts_with("| "));
+    rows.flat_map(|line| line.split('`').skip(1).step_by(2)).filter_map(|word| word.split_once("::")).collect()
+}
+
+fn source(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file).with_extension("rs");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn every_test_that_the_guarantee_names_exists() {
+    let named = named_tests();
+    assert!(named.len() > 60, "{}", named.len());
+    for (file, test) in named {
+        let (source, head) = (source(file), format!("fn {test}"));
+        let is_there = source.match_indices(&head).any(|(at, _)| matches!(source.as_bytes()[at + head.len()], b'(' | b'<'));
+        assert!(is_there, "there is no {test} in tests/{file}.rs");
+    }
+}
+
+#[test]
+fn every_fault_that_is_injected_is_in_the_guarantee() {
+    let named = named_tests();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut count = 0;
+    for file in files.map(|path| format!("faults/{}", path.file_stem().unwrap().to_str().unwrap())) {
+        for test in source(&file).split("#[tokio::test]").skip(1).map(|rest| rest.split_once("fn ").unwrap().1) {
+            let test = test.split('(').next().unwrap();
+            assert!(named.contains(&(file.as_str(), test)), "{file}::{test} is in no row");
+            count += 1;
+        }
+    }
+    assert!(count > 40, "{count}");
 }

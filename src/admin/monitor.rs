@@ -20,7 +20,16 @@ const SKEW_WORTH_SAYING: Duration = Duration::from_secs(30);
 pub async fn watch(admin: &Admin) -> ! {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut watch = Watch { admin, key: admin.config.store.marker(), is_up: None, pulses: 0, known: None, server: None };
+    let mut watch = Watch {
+        admin,
+        key: admin.config.store.marker(),
+        is_up: None,
+        pulses: 0,
+        known: None,
+        has_news: false,
+        server: None,
+        is_replaced: false,
+    };
     loop {
         ticks.tick().await;
         watch.turn().await;
@@ -50,13 +59,26 @@ struct Watch<'a> {
     pulses: u32,
     /// The marker as it was seen last.
     known: Option<Marker>,
+    /// Whether something that an operator can change has to be read again.
+    has_news: bool,
     /// The server as it was seen last.
     server: Option<Server>,
+    /// Whether it is another one than that of the marker that was known.
+    is_replaced: bool,
 }
 
 struct Server {
     run_id: String,
     evicted_keys: u64,
+}
+
+impl Server {
+    /// Whether a process is gone that was there before. A Cluster names several, and may be given more of them.
+    fn lacks_one_of(&self, before: &Self) -> bool {
+        let ids = |server: &Self| server.run_id.split('+').map(str::to_owned).collect::<Vec<_>>();
+        let now = ids(self);
+        ids(before).iter().any(|id| !now.contains(id))
+    }
 }
 
 impl Watch<'_> {
@@ -67,12 +89,11 @@ impl Watch<'_> {
         admin.telemetry.metrics.store_breaker_open.set(i64::from(admin.store.breaker().is_open()));
         if let Ok(found) = pulse {
             let is_emptied = self.known.as_ref().is_some_and(|known| found.as_ref().is_none_or(|it| !it.is_of_same_store(known)));
-            let mut is_replaced = false;
             if has_come_up || is_emptied || self.pulses.is_multiple_of(ABOUT_EVERY) {
-                is_replaced = self.ask_server(has_come_up).await;
+                self.is_replaced |= self.ask_server(has_come_up).await;
             }
             // A store that fails in the middle of this is looked at again in the next turn, with what was known before.
-            if let Err(error) = self.compare(found, is_emptied, is_replaced).await {
+            if let Err(error) = self.compare(found, is_emptied).await {
                 tracing::debug!(%error, "the store's marker could not be read or written");
             }
         }
@@ -96,27 +117,33 @@ impl Watch<'_> {
     }
 
     /// Compares the marker with the one that was known, and takes in what it says.
-    async fn compare(&mut self, found: Option<Marker>, is_emptied: bool, is_replaced: bool) -> Result<(), StoreError> {
+    async fn compare(&mut self, found: Option<Marker>, is_emptied: bool) -> Result<(), StoreError> {
         let admin = self.admin;
+        let is_reset = is_emptied || self.is_replaced;
         let marker = match found {
-            _ if is_emptied || is_replaced => admin.store.mark(&self.key, Some(now())).await?,
+            _ if is_reset => admin.store.mark(&self.key, Some(now())).await?,
             Some(marker) => marker,
             // Never seen by anybody: a new store.
             None => admin.store.mark(&self.key, None).await?,
         };
-        if is_emptied || is_replaced {
+        // First of all: whoever sees the reset counted may rely on its mark.
+        admin.condition.set_reset(marker.reset);
+        self.is_replaced = false;
+        if is_reset {
             admin.telemetry.metrics.store_resets.inc();
             let what =
                 if is_emptied { "has lost its data" } else { "was restarted or replaced and may have lost its latest writes" };
             tracing::warn!("the store {what}: events it knew may be forwarded again, marked where their own time is known");
         }
-        let is_news = self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
-        if is_news {
+        self.has_news |=
+            self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
+        // Known even if the rest fails: a reset is counted once.
+        self.known = Some(marker);
+        if self.has_news {
             admin.reserve.recent.clear();
             bypass::reread(admin).await?;
+            self.has_news = false;
         }
-        admin.condition.set_reset(marker.reset);
-        self.known = Some(marker);
         Ok(())
     }
 
@@ -143,7 +170,7 @@ impl Watch<'_> {
             self.admin.telemetry.metrics.store_evicted_keys.inc_by(evicted);
             tracing::warn!(keys = evicted, "Redis has thrown keys away: forgotten events will be forwarded again");
         }
-        self.server.as_ref().is_some_and(|server| server.run_id != before.run_id)
+        self.server.as_ref().is_some_and(|server| server.lacks_one_of(&before))
     }
 
     fn compare_clocks(&self, about: &About, ours: SystemTime) {

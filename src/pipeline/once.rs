@@ -23,6 +23,7 @@ use super::upstream::{self, ForwardError, NotSent, Patience, Used};
 use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider};
+use crate::failpoint::Failpoint;
 use crate::store::{
     Claim, ClaimError, ClaimOutcome, Done, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
 };
@@ -147,6 +148,7 @@ impl Pipeline {
             body_matters: event.standing.body_matters(),
             doubt: self.is_lost_to_reset(event).then_some(Mark::StoreReset),
         };
+        Failpoint::BeforeClaim.reach().await;
         let asked = Instant::now();
         let mut claimed = self.claim(event, key, &terms).await;
         if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
@@ -166,6 +168,7 @@ impl Pipeline {
         let observed = || (provider.dedupe == Dedupe::Observe).then_some(Permit::without_claim(Some(Mark::Observe)));
         match outcome {
             ClaimOutcome::Claimed { claim, earlier } => {
+                Failpoint::AfterClaim.reach().await;
                 if earlier == Earlier::None {
                     event.route.watch.claimed_first();
                 }
@@ -331,6 +334,7 @@ impl Pipeline {
         let (began, attempt) = (Instant::now(), hold.as_ref().map(|hold| hold.claim().attempt()));
         let call = Call { provider: &route.provider, main, deadline: began + route.provider.upstream_timeout, attempt, mark };
         let sent = self.forward(event, &call, hold.as_ref()).await;
+        Failpoint::AfterCall.reach().await;
         let upstream = began.elapsed();
         audience.facts = Facts { upstream, attempt, mark, ..audience.facts };
         route.watch.upstream_took(upstream);
@@ -357,7 +361,10 @@ impl Pipeline {
         let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
-        let may_send = || if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) };
+        let may_send = || {
+            Failpoint::BeforeFirstByte.block();
+            if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) }
+        };
         let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
         let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
         match hold {

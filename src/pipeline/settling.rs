@@ -22,6 +22,7 @@ use super::settle::{Settlement, passable};
 use super::upstream::{ForwardError, NotSent, Unknown};
 use super::{Pipeline, now};
 use crate::config::{OnDuplicate, Settle};
+use crate::failpoint::Failpoint;
 use crate::store::{self, Completed, Done, Mark, Released, Store, StoredReply};
 use crate::telemetry::{Outcome, StoreOp};
 
@@ -58,7 +59,9 @@ impl Pipeline {
         self.reserve.recent.put(&claim.key, done.clone(), claim.retention());
         let confirmed = Notify::new();
         let completing = async {
+            Failpoint::BeforeComplete.reach().await;
             self.complete_until_stored(hold, done).await;
+            Failpoint::AfterComplete.reach().await;
             confirmed.notify_one();
             if let Some(main) = &call.main {
                 self.keep(hold.store(), main, claim.retention()).await;
@@ -93,8 +96,11 @@ impl Pipeline {
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
         let (released, when_released) = oneshot::channel();
         let releasing = async {
+            Failpoint::BeforeRelease.reach().await;
+            let done = self.fail_until_stored(hold, status, doubt).await;
+            Failpoint::AfterRelease.reach().await;
             // Nobody waits for it any more once the sender has been told.
-            let _ = released.send(self.fail_until_stored(hold, status, doubt).await);
+            let _ = released.send(done);
         };
         let replying = async {
             let asked = Instant::now();

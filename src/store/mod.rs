@@ -311,11 +311,14 @@ impl<C: Cells> Store<C> {
     /// hookonce has written, and nothing that somebody else has.
     pub async fn record(&self, key: &EventKey, done: Done, life: Duration) -> Result<Recorded, StoreError> {
         let value = Entry::Done(done).encode();
-        let is_again = match self.look(key).await {
+        let is_other = |entry: &Entry| matches!(entry, Entry::Done(_)) && entry.encode() != value;
+        let is_known = match self.look(key).await {
             Err(error) if error.kind == StoreErrorKind::Foreign => return Ok(Recorded::Again),
-            seen => seen?.is_some_and(|seen| matches!(seen.entry, Entry::Done(_)) && seen.entry.encode() != value),
+            seen => seen?.is_some_and(|seen| is_other(&seen.entry)),
         };
-        self.breaker.guard(self.cells.put(key.as_str(), value, life)).await?;
+        // Whoever writes back at the same time has looked as well, and found nothing.
+        let before = self.breaker.guard(self.cells.put(key.as_str(), value.clone(), life)).await?;
+        let is_again = is_known || before.as_ref().and_then(Entry::decode).is_some_and(|entry| is_other(&entry));
         Ok(if is_again { Recorded::Again } else { Recorded::New })
     }
 

@@ -17,6 +17,8 @@ macro_rules! words {
     };
 }
 
+pub(crate) use words;
+
 words!(
     /// How a delivery was answered.
     Outcome {

@@ -21,5 +21,6 @@ mod silence;
 mod stop;
 mod store_down;
 mod store_reset;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 mod support;
 mod tls;

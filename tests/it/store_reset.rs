@@ -20,7 +20,7 @@ async fn resets(proxy: &Proxy) -> f64 {
 }
 
 /// Waits until the proxy has looked at the store before: the first turn of its watch is over when the second begins.
-async fn knows_its_store(proxy: &Proxy) {
+pub async fn knows_its_store(proxy: &Proxy) {
     let pulses = async || proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
     eventually("a second pulse", async || (pulses().await >= 2.0).then_some(())).await;
 }

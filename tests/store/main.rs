@@ -5,4 +5,9 @@
 mod contract;
 mod file;
 mod redis;
+mod redis_cluster;
+mod redis_conditions;
+mod redis_rights;
+mod redis_sentinel;
+mod redis_tls;
 mod support;

@@ -43,6 +43,8 @@ pub enum Way {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
+    /// Where new connections go.
+    server: SocketAddr,
     fault: Fault,
     /// Raised to reset every connection made before.
     severed: u64,
@@ -65,8 +67,8 @@ impl FaultProxy {
                 break (listener, address);
             }
         };
-        let state = watch::Sender::new(State { fault: Fault::None, severed: 0 });
-        let listening = tokio::spawn(listen(listener, address, server, state.subscribe())).abort_handle();
+        let state = watch::Sender::new(State { server, fault: Fault::None, severed: 0 });
+        let listening = tokio::spawn(listen(listener, address, state.subscribe())).abort_handle();
         Self { address, state, listening }
     }
 
@@ -83,6 +85,12 @@ impl FaultProxy {
         self.set(Fault::None);
     }
 
+    /// Leads to another server from now on, as a name does that was given to somebody else. Open connections are reset.
+    pub fn redirect(&self, server: SocketAddr) {
+        self.state.send_modify(|state| state.server = server);
+        self.sever();
+    }
+
     /// Resets the connections that are open now, and no others.
     pub fn sever(&self) {
         self.state.send_modify(|state| state.severed += 1);
@@ -96,7 +104,7 @@ impl Drop for FaultProxy {
 }
 
 /// Carries connections; they end with it.
-async fn listen(listener: TcpListener, address: SocketAddr, server: SocketAddr, mut state: watch::Receiver<State>) {
+async fn listen(listener: TcpListener, address: SocketAddr, mut state: watch::Receiver<State>) {
     let (mut listener, mut open) = (Some(listener), JoinSet::new());
     loop {
         let fault = state.borrow_and_update().fault;
@@ -113,7 +121,7 @@ async fn listen(listener: TcpListener, address: SocketAddr, server: SocketAddr, 
         };
         tokio::select! {
             changed = state.changed() => if changed.is_err() { return },
-            Ok((near, _)) = accepting => drop(open.spawn(carry(near, server, state.clone()))),
+            Ok((near, _)) = accepting => drop(open.spawn(carry(near, state.clone()))),
             Some(_) = open.join_next() => {}
         }
     }
@@ -131,8 +139,8 @@ impl From<io::Error> for Broken {
     }
 }
 
-async fn carry(mut near: TcpStream, server: SocketAddr, state: watch::Receiver<State>) {
-    let severed = state.borrow().severed;
+async fn carry(mut near: TcpStream, state: watch::Receiver<State>) {
+    let State { server, severed, .. } = *state.borrow();
     let broken = tokio::select! {
         ended = converse(&mut near, server, &state) => ended.err(),
         why = broken_by(state.clone(), severed) => Some(why),

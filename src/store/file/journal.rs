@@ -18,6 +18,7 @@ use std::{fs, io};
 
 use super::health::Health;
 use super::writer::Answer;
+use crate::failpoint::Failpoint;
 
 /// From one flush to the next, at least: under load the completions of this long share a flush.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -84,7 +85,9 @@ struct Journal {
 
 impl Journal {
     fn sync(&mut self) -> io::Result<()> {
-        self.newest()?.sync_data()
+        Failpoint::BeforeSync.pass()?;
+        self.newest()?.sync_data()?;
+        Failpoint::AfterSync.pass()
     }
 
     fn newest(&mut self) -> io::Result<&File> {

@@ -15,6 +15,7 @@ use super::journal::Syncer;
 use super::sweep::Sweeper;
 use super::tables::{Cell, Tables, end_key, said, unreadable};
 use super::{Decision, millis, wall_clock};
+use crate::failpoint::Failpoint;
 use crate::store::cells::{Held, StoreError};
 
 /// Jobs in one commit. More would not be cheaper, and the first would wait longer for its answer.
@@ -120,6 +121,7 @@ impl<'a> Batch<'a> {
     }
 
     fn put(&mut self, key: String, cell: Cell, end_before: Option<u64>) {
+        Failpoint::BeforeWrite.block();
         // One that ends later than the cell it replaces has that one's index entry: the sweeper moves it on. So an
         // event that is claimed, renewed and done costs one entry, not one each.
         if end_before.is_none_or(|before| cell.end < before) {
@@ -132,6 +134,9 @@ impl<'a> Batch<'a> {
     /// Commits, and answers those for whom that is enough. Gives back those who wait for the disk.
     fn commit(self) -> Vec<Answer> {
         let committed = self.write.commit();
+        if !self.written.is_empty() {
+            Failpoint::AfterWrite.block();
+        }
         let mut for_the_disk = Vec::new();
         for (until, answer) in self.waiting {
             match (&committed, until) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::eventually;
 
@@ -99,6 +100,7 @@ pub struct Consumer {
 struct Connections {
     accepted: AtomicUsize,
     closed: AtomicUsize,
+    leaving: CancellationToken,
 }
 
 impl Consumer {
@@ -132,6 +134,12 @@ impl Consumer {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         socket
+    }
+
+    /// Listens no more, answers what it was given, and is gone: as a consumer that is told to stop.
+    pub async fn leave(&self) {
+        self.connections.leaving.cancel();
+        eventually("a consumer that is gone", async || (self.open_connections() == 0).then_some(())).await;
     }
 
     /// Everything it saw, in order.
@@ -171,7 +179,10 @@ impl Consumer {
 async fn accept(listener: TcpListener, seen: Arc<Mutex<Vec<Seen>>>, decide: Arc<Decide>, connections: Arc<Connections>) {
     let mut open = tokio::task::JoinSet::new();
     loop {
-        let (stream, _) = listener.accept().await.unwrap();
+        let (stream, _) = tokio::select! {
+            accepted = listener.accept() => accepted.unwrap(),
+            () = connections.leaving.cancelled() => break,
+        };
         connections.accepted.fetch_add(1, Ordering::SeqCst);
         let (seen, decide, connections) = (Arc::clone(&seen), Arc::clone(&decide), Arc::clone(&connections));
         open.spawn(async move {
@@ -179,10 +190,19 @@ async fn accept(listener: TcpListener, seen: Arc<Mutex<Vec<Seen>>>, decide: Arc<
                 let (seen, decide) = (Arc::clone(&seen), Arc::clone(&decide));
                 async move { serve(request, &seen, &*decide).await }
             });
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let mut connection = pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                () = connections.leaving.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
             connections.closed.fetch_add(1, Ordering::SeqCst);
         });
     }
+    drop(listener);
+    open.join_all().await;
 }
 
 /// The connection is closed without an answer.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
@@ -28,10 +28,19 @@ impl Instance {
     }
 
     pub async fn configured(text: &str) -> Self {
+        Self::run(hookonce(), text).await
+    }
+
+    /// By a command that ends with the program's own name: with other variables, or under other limits.
+    pub async fn start_as(command: Command, setup: &Setup) -> Self {
+        Self::run(command, &setup.text()).await
+    }
+
+    async fn run(mut command: Command, text: &str) -> Self {
         let mut config = NamedTempFile::new().unwrap();
         let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
         write!(config, "{text}\n{log}").unwrap();
-        let program = Program::start(hookonce().args(["run", "--config"]).arg(config.path()));
+        let program = Program::start(command.args(["run", "--config"]).arg(config.path()));
         let (listen, admin) = serving(&program).await;
         Self { listen, admin, program, _config: config }
     }

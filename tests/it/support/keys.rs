@@ -33,6 +33,12 @@ impl Keys {
         self.ask(&redis::cmd("FLUSHALL"))
     }
 
+    /// Any other command, whose answer nobody needs.
+    pub fn order(&mut self, words: &[&str]) {
+        let mut command = redis::cmd(words[0]);
+        self.ask::<redis::Value>(command.arg(&words[1..]));
+    }
+
     /// Changes a setting of the server.
     pub fn set(&mut self, name: &str, value: &str) {
         self.ask(redis::cmd("CONFIG").arg("SET").arg(name).arg(value))
