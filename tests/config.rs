@@ -232,9 +232,8 @@ fn misspelt_variable_is_an_unknown_key() {
 fn stores_that_are_not_built_or_not_known_are_refused() {
     for (url, what) in [
         ("postgres://db/hookonce", "PostgreSQL is not built yet"),
-        ("redis+sentinel://a:26379/main", "Redis Sentinel is not built yet"),
-        ("redis-cluster://a:6379", "Redis Cluster is not built yet"),
-        ("redis://a:6379,b:6379", "Redis Cluster and Sentinel are not built yet"),
+        ("redis+sentinel://a:26379", "does not name the service that the Sentinels watch"),
+        ("redis://a:6379,b:6379", "names several servers, and not what they are to each other"),
         ("mysql://db/hookonce", "is not the URL of a store"),
         ("localhost:6379", "is not the URL of a store"),
     ] {
@@ -311,7 +310,7 @@ fn no_secret_is_in_what_is_printed_of_a_configuration() {
         upstream = "http://127.0.0.1:3000"
         admin_token = "CANARY"
         [store]
-        url = "redis://user:CANARY@127.0.0.1:6379/1?x=CANARY"
+        url = "redis+sentinel://user:CANARY@127.0.0.1/main/1?sentinel_password=CANARY"
         namespace = "n"
         [providers.stripe]
         path = "/stripe"
@@ -330,7 +329,7 @@ fn no_secret_is_in_what_is_printed_of_a_configuration() {
     assert!(!format!("{loaded:?}").contains(CANARY), "{loaded:?}");
     assert!(!format!("{variables:?}").contains(CANARY));
     for shown in [
-        "= \"redis://***@127.0.0.1:6379/1\"",
+        "= \"redis+sentinel://***@127.0.0.1:26379/main/1\"",
         "= set (the value), set (variable SECRET)",
         "= set (variable HOOKONCE__PROVIDERS__SLACK__SECRET)",
         "secret = set }",

@@ -72,6 +72,15 @@ struct Server {
     evicted_keys: u64,
 }
 
+impl Server {
+    /// Whether a process is gone that was there before. A Cluster names several, and may be given more of them.
+    fn lacks_one_of(&self, before: &Self) -> bool {
+        let ids = |server: &Self| server.run_id.split('+').map(str::to_owned).collect::<Vec<_>>();
+        let now = ids(self);
+        ids(before).iter().any(|id| !now.contains(id))
+    }
+}
+
 impl Watch<'_> {
     async fn turn(&mut self) {
         let admin = self.admin;
@@ -161,7 +170,7 @@ impl Watch<'_> {
             self.admin.telemetry.metrics.store_evicted_keys.inc_by(evicted);
             tracing::warn!(keys = evicted, "Redis has thrown keys away: forgotten events will be forwarded again");
         }
-        self.server.as_ref().is_some_and(|server| server.run_id != before.run_id)
+        self.server.as_ref().is_some_and(|server| server.lacks_one_of(&before))
     }
 
     fn compare_clocks(&self, about: &About, ours: SystemTime) {

@@ -55,7 +55,7 @@ impl StoreSource {
         let cells = match &self.opened {
             Opened::Memory(cells) => AnyCells::Memory(cells.clone()),
             Opened::File(cells) => AnyCells::File(cells.clone()),
-            Opened::Redis(server) => AnyCells::Redis(server.connect()?),
+            Opened::Redis(server) => AnyCells::Redis(server.connect()),
         };
         Ok(Store::behind(Arc::clone(&self.breaker), cells))
     }

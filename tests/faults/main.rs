@@ -7,6 +7,7 @@ mod clock;
 mod clocks;
 mod consumer;
 mod disk;
+mod failover;
 mod footprint;
 mod foreign;
 mod frozen;

@@ -1,4 +1,4 @@
-//! Encrypted on both sides of the proxy: a consumer behind HTTPS, a Redis behind TLS.
+//! A consumer behind HTTPS.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -6,11 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hookonce::config::{Secret, Upstream};
+use hookonce::config::Upstream;
 use hookonce::pipeline::body::Outgoing;
 use hookonce::pipeline::upstream::{ForwardError, NotSent, Patience, Upstreams};
-use hookonce::store::cells::Cells;
-use hookonce::store::redis::RedisServer;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -24,8 +22,6 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
-
-use crate::support::redis::{RedisProcess, quiet_port};
 
 fn certificate() -> CertifiedKey<rcgen::KeyPair> {
     rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()
@@ -88,24 +84,4 @@ async fn a_consumer_that_nobody_vouches_for_gets_nothing() {
         assert!(matches!(error, ForwardError::NotSent(NotSent::Connect(_))), "{error:?}");
         assert!(error.to_string().contains("certificate"), "{error}");
     }
-}
-
-#[tokio::test]
-async fn a_redis_behind_tls_is_used_with_its_own_authority_only() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let (identity, folder) = (certificate(), tempfile::tempdir().unwrap());
-    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
-    std::fs::write(&cert, identity.cert.pem()).unwrap();
-    std::fs::write(&key, identity.signing_key.serialize_pem()).unwrap();
-    let [cert, key] = [&cert, &key].map(|path| path.to_str().unwrap());
-    let port = quiet_port().to_string();
-    let options = ["--tls-port", &port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert];
-    let _redis = RedisProcess::start_with(&[&options[..], &["--tls-auth-clients", "no"]].concat());
-    let url = Secret::new(format!("rediss://localhost:{port}"));
-    let budget = Duration::from_secs(2);
-    let trusted = RedisServer::new(&url, Some(identity.cert.pem().into_bytes()), budget).unwrap().connect().unwrap();
-    assert_eq!(trusted.put_new("key", "value".into(), budget).await.unwrap(), None);
-    assert_eq!(trusted.read("key").await.unwrap().unwrap().value, "value");
-    let stranger = RedisServer::new(&url, Some(certificate().cert.pem().into_bytes()), budget).unwrap().connect().unwrap();
-    assert!(stranger.pulse("marker").await.is_err());
 }

@@ -249,7 +249,7 @@ impl Judged<'_> {
         losses.find_map(|loss| {
             let known = known_by(loss, history);
             let is_witnessed = history.services.iter().any(|one| one.from + SETTLED_IN <= loss.from && known <= one.until);
-            if is_witnessed && history.resets_counted == 0 {
+            if is_witnessed && !history.are_resets_counted {
                 return None;
             }
             let is_unaware = !is_witnessed || second.began <= known;

@@ -30,6 +30,8 @@ pub struct Member {
     pub earlier: Vec<Service>,
     /// What they have written to their logs.
     logs: String,
+    /// Losses of the store that they have counted.
+    resets: f64,
 }
 
 impl Fleet {
@@ -57,9 +59,15 @@ impl Fleet {
     pub async fn sum(&self, name: &str) -> f64 {
         let mut sum = 0.0;
         for member in &self.members {
-            sum += total(&Metrics::of(member.instance.admin).await, name);
+            sum += total(&member.instance.metrics().await, name);
         }
         sum
+    }
+
+    /// Losses of the store that anybody has counted.
+    pub async fn resets(&self) -> f64 {
+        let before: f64 = self.members.iter().map(|member| member.resets).sum();
+        before + self.sum(RESETS).await
     }
 
     /// Every process there was.
@@ -95,21 +103,27 @@ impl Member {
         doors.open(place, instance.listen);
         let at_start = Held::by(&instance);
         let began = clock.now();
-        Self { place, config, doors, clock, began, instance, at_start, earlier: Vec::new(), logs: String::new() }
+        Self { place, config, doors, clock, began, instance, at_start, earlier: Vec::new(), logs: String::new(), resets: 0.0 }
     }
 
     /// Dies without a word. The load balancer does not know yet.
-    pub fn kill(&mut self) {
+    pub async fn kill(&mut self) {
+        self.count_resets().await;
         self.instance.kill();
         self.has_ended();
     }
 
     /// Ends in order: no more deliveries come, and those under way are finished.
     pub async fn stop(&mut self) {
+        self.count_resets().await;
         self.doors.close(self.place);
         self.instance.program.signal("TERM");
         self.instance.ended().await;
         self.has_ended();
+    }
+
+    async fn count_resets(&mut self) {
+        self.resets += total(&self.instance.metrics().await, RESETS);
     }
 
     fn has_ended(&mut self) {
@@ -120,12 +134,12 @@ impl Member {
     pub async fn replace(&mut self) {
         let fresh = Self::start(self.place, self.config.clone(), Arc::clone(&self.doors), self.clock).await;
         let logs = std::mem::take(&mut self.logs) + &self.instance.log();
-        *self = Self { earlier: std::mem::take(&mut self.earlier), logs, ..fresh };
+        *self = Self { earlier: std::mem::take(&mut self.earlier), logs, resets: self.resets, ..fresh };
     }
 
     /// What it holds more than when it started, beyond what a quiet instance keeps.
     pub async fn leak(&self) -> Option<String> {
-        let claims = total(&Metrics::of(self.instance.admin).await, "hookonce_claims_in_flight");
+        let claims = total(&self.instance.metrics().await, "hookonce_claims_in_flight");
         let now = Held::by(&self.instance);
         let before = self.at_start;
         let is_back = now.files <= before.files + FILES_SPARE
@@ -136,6 +150,7 @@ impl Member {
     }
 }
 
+const RESETS: &str = "hookonce_store_resets_total";
 /// Connections to the store, made when they are needed.
 const FILES_SPARE: usize = 8;
 /// Blocking threads go after ten idle seconds; a round does not wait for them.

@@ -129,8 +129,8 @@ pub struct History {
     pub stalls: Vec<Trouble>,
     /// Every process that served.
     pub services: Vec<Service>,
-    /// Losses of the store that the processes which still serve have counted.
-    pub resets_counted: u64,
+    /// Whether any of them has counted a loss of the store.
+    pub are_resets_counted: bool,
     /// Nothing was injected, by anybody.
     pub is_calm: bool,
 }

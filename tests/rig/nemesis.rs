@@ -46,7 +46,7 @@ impl Nemesis {
             let member = &mut fleet.members[member];
             match dice.below(3) {
                 0 => {
-                    member.kill();
+                    member.kill().await;
                     sleep(dice.millis(0..300)).await;
                     member.replace().await;
                     self.note("an instance killed", Part::Instance, from);

@@ -82,10 +82,10 @@ impl Round {
         self.fleet.doors.hang_up();
 
         let deliveries = std::mem::take(&mut *senders.deliveries.lock().unwrap());
-        let resets_counted = self.fleet.sum("hookonce_store_resets_total").await as u64;
+        let are_resets_counted = self.fleet.resets().await > 0.0;
         let (forwards, stalls, is_calm) = (self.consumer.ledger(), machine.stalls(), self.plan.kind.is_calm());
         let services = self.fleet.services();
-        History { events, deliveries, forwards, troubles, stalls, services, resets_counted, is_calm }
+        History { events, deliveries, forwards, troubles, stalls, services, are_resets_counted, is_calm }
     }
 
     /// The events, spread over the round's span.

@@ -103,7 +103,7 @@ fn report(seed: u64, verdict: &Verdict, events: usize) -> String {
 
 fn heading() -> String {
     columns(["seed", "events", "deliveries", "forwards", "duplicates", "faults", "untouched"])
-        + &columns(["lost", "unaccepted", "unasked", "doubled+mark", "unmarked", "excused", "unaware"])
+        + &columns(["lost", "unaccepted", "unasked", "doubled", "unmarked", "excused", "unaware"])
 }
 
 fn line(name: &str, tally: &Tally) -> String {
@@ -116,5 +116,5 @@ fn line(name: &str, tally: &Tally) -> String {
 }
 
 fn columns<const N: usize>(words: [impl std::fmt::Display; N]) -> String {
-    words.iter().map(|word| format!("{word:>13}")).collect()
+    words.iter().map(|word| format!("{word:>11}")).collect()
 }

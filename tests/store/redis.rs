@@ -3,36 +3,23 @@
 use std::future::Future;
 use std::time::Duration;
 
-use hookonce::config::Secret;
 use hookonce::pipeline::identify::EventKey;
 use hookonce::store::cells::Cells;
-use hookonce::store::redis::{RedisCells, RedisServer};
+use hookonce::store::redis::RedisCells;
 use hookonce::store::{Claim, ClaimOutcome, Completed, Forgotten, Mark, Released, Store, StoreError, StoreErrorKind};
-use redis::{FromRedisValue, cmd};
 use tokio::time::{Instant, sleep};
 
 use crate::support::redis::RedisProcess;
 use crate::support::{
-    BUDGET, Fixture, LEASE, LONG_LEASE, PATIENCE, RETENTION, Redis, accepted, event_key, first_claim, next_claim, terms,
+    BUDGET, Fixture, LEASE, LONG_LEASE, PATIENCE, RETENTION, Redis, SLACK, accepted, event_key, first_claim, next_claim,
+    server_at, store_at, terms,
 };
 
-/// What scheduling may add to a budget.
-const SLACK: Duration = Duration::from_millis(200);
 const SHORT_BUDGET: Duration = Duration::from_millis(300);
 
 /// A store whose calls give up soon.
 fn impatient(process: &RedisProcess) -> Store<RedisCells> {
-    let server = RedisServer::new(&Secret::new(process.url()), None, SHORT_BUDGET).unwrap();
-    Store::new(server.connect().unwrap())
-}
-
-/// Asks the server past the store.
-async fn ask<T: FromRedisValue>(process: &RedisProcess, words: &[&str]) -> T {
-    let client = redis::Client::open(process.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let mut command = cmd(words[0]);
-    command.arg(&words[1..]);
-    command.query_async(&mut connection).await.unwrap()
+    store_at(&process.url(), SHORT_BUDGET)
 }
 
 /// The error of a call that must fail within its budget.
@@ -132,7 +119,7 @@ async fn scripts_that_the_server_has_forgotten_are_loaded_again() {
         let claim = first_claim(&store, &event_key(), &terms(LONG_LEASE)).await;
         assert!(store.renew(&claim).await.unwrap());
         assert_eq!(store.fail(&claim, None, None).await.unwrap(), Released::Released);
-        let () = ask(&fixture.process, &["SCRIPT", "FLUSH"]).await;
+        let () = fixture.process.ask(&["SCRIPT", "FLUSH"]).await;
     }
 }
 
@@ -157,16 +144,15 @@ async fn every_key_has_an_end() {
         assert_eq!(store.forget(&key).await.unwrap(), Forgotten::Forgotten);
         ends(&fixture.process, &key).await;
     }
-    assert_eq!(ask::<u64>(&fixture.process, &["DBSIZE"]).await, 2, "one key an event");
+    assert_eq!(fixture.process.ask::<u64>(&["DBSIZE"]).await, 2, "one key an event");
 }
 
 fn scripts_only(process: &RedisProcess) -> Store<RedisCells> {
-    let server = RedisServer::new(&Secret::new(process.url()), None, BUDGET).unwrap();
-    Store::new(server.with_scripts_only().connect().unwrap())
+    Store::new(server_at(&process.url(), BUDGET).with_scripts_only().connect())
 }
 
 async fn ends(process: &RedisProcess, key: &EventKey) {
-    let left: i64 = ask(process, &["PTTL", key.as_str()]).await;
+    let left: i64 = process.ask(&["PTTL", key.as_str()]).await;
     let most = i64::try_from(RETENTION.as_millis()).unwrap();
     assert!(left > most - 10_000 && left <= most, "{left} ms");
 }
@@ -177,8 +163,8 @@ async fn a_value_of_another_type_is_foreign() {
     for store in [fixture.store(), scripts_only(&fixture.process)] {
         let key = event_key();
         let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
-        let () = ask(&fixture.process, &["DEL", key.as_str()]).await;
-        let () = ask(&fixture.process, &["LPUSH", key.as_str(), "x"]).await;
+        let () = fixture.process.ask(&["DEL", key.as_str()]).await;
+        let () = fixture.process.ask(&["LPUSH", key.as_str(), "x"]).await;
         let kinds = [
             store.claim(&key, &terms(LEASE)).await.unwrap_err().error.kind,
             store.complete(&claim, accepted(&claim)).await.unwrap_err().kind,
@@ -189,7 +175,7 @@ async fn a_value_of_another_type_is_foreign() {
         ];
         assert_eq!(kinds, [StoreErrorKind::Foreign; 6]);
         assert!(store.find(key.as_str(), 10).await.unwrap().is_empty());
-        assert_eq!(ask::<u64>(&fixture.process, &["LLEN", key.as_str()]).await, 1, "left as it was");
+        assert_eq!(fixture.process.ask::<u64>(&["LLEN", key.as_str()]).await, 1, "left as it was");
     }
 }
 
@@ -198,7 +184,7 @@ async fn a_key_that_is_not_text_does_not_stop_a_search() {
     let (fixture, key) = (Redis::open().await, event_key());
     let store = fixture.store();
     first_claim(&store, &key, &terms(LONG_LEASE)).await;
-    let () = ask(&fixture.process, &["EVAL", "return redis.call('SET', KEYS[1] .. '\\255', 'x')", "1", key.as_str()]).await;
+    let () = fixture.process.ask(&["EVAL", "return redis.call('SET', KEYS[1] .. '\\255', 'x')", "1", key.as_str()]).await;
     let found = store.find(key.as_str(), 10).await.unwrap();
     assert_eq!(found.into_iter().map(|found| found.key).collect::<Vec<_>>(), [key.as_str()]);
 }
@@ -209,7 +195,7 @@ async fn an_event_whose_end_was_taken_away_can_be_forgotten() {
     let store = fixture.store();
     let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
     store.complete(&claim, accepted(&claim)).await.unwrap();
-    let () = ask(&fixture.process, &["PERSIST", key.as_str()]).await;
+    let () = fixture.process.ask(&["PERSIST", key.as_str()]).await;
     assert_eq!(store.forget(&key).await.unwrap(), Forgotten::Forgotten);
     assert_eq!(next_claim(&store, &key, &terms(LONG_LEASE)).await.0.doubt(), Some(Mark::Forgotten));
     ends(&fixture.process, &key).await;
@@ -218,14 +204,9 @@ async fn an_event_whose_end_was_taken_away_can_be_forgotten() {
 #[tokio::test]
 async fn the_password_is_in_no_error() {
     let process = RedisProcess::start();
-    for url in ["redis://:hunter2@127.0.0.1:port", "redis://user:hunter2@[::1", "hunter2", "redis://:hunter2@", "file:hunter2"] {
-        if let Err(error) = RedisServer::new(&Secret::new(url), None, BUDGET) {
-            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
-        }
-    }
     let url = format!("redis://somebody:hunter2@127.0.0.1:{}", process.port());
-    let server = RedisServer::new(&Secret::new(url), None, SHORT_BUDGET).unwrap();
-    let cells = server.connect().unwrap();
+    let server = server_at(&url, SHORT_BUDGET);
+    let cells = server.connect();
     let error = cells.pulse("marker").await.unwrap_err();
     assert!(!format!("{error} {error:?} {server:?} {cells:?}").contains("hunter2"), "{error:?}");
 }
@@ -236,8 +217,8 @@ async fn the_server_tells_of_itself() {
     let about = fixture.store().cells().about().await.unwrap();
     assert!(about.version.starts_with(char::is_numeric), "{about:?}");
     assert!(!about.evicts(), "{about:?}");
-    let () = ask(&fixture.process, &["CONFIG", "SET", "maxmemory", "100mb"]).await;
-    let () = ask(&fixture.process, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let () = fixture.process.ask(&["CONFIG", "SET", "maxmemory", "100mb"]).await;
+    let () = fixture.process.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
     assert!(fixture.store().cells().about().await.unwrap().evicts());
 }
 
@@ -251,7 +232,7 @@ async fn a_full_server_still_knows_duplicates_and_settles_claims() {
             claims.push(first_claim(&store, key, &terms(LONG_LEASE)).await);
         }
         store.complete(&claims[0], accepted(&claims[0])).await.unwrap();
-        let () = ask(&fixture.process, &["CONFIG", "SET", "maxmemory", "1"]).await;
+        let () = fixture.process.ask(&["CONFIG", "SET", "maxmemory", "1"]).await;
 
         let error = store.claim(&event_key(), &terms(LONG_LEASE)).await.unwrap_err().error;
         assert!(error.is_full(), "{error}");
@@ -261,6 +242,6 @@ async fn a_full_server_still_knows_duplicates_and_settles_claims() {
         assert_eq!(store.complete(&claims[1], accepted(&claims[1])).await.unwrap(), Completed::Own);
         assert_eq!(store.fail(&claims[2], Some(500), None).await.unwrap(), Released::Released);
         assert_eq!(next_claim(&store, &keys[2], &terms(LONG_LEASE)).await.0.attempt(), 2);
-        let () = ask(&fixture.process, &["CONFIG", "SET", "maxmemory", "0"]).await;
+        let () = fixture.process.ask(&["CONFIG", "SET", "maxmemory", "0"]).await;
     }
 }

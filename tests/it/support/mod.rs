@@ -1,5 +1,8 @@
 //! What a test needs around the proxy: a consumer, a sender, a store, the program itself.
 
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/cluster.rs"]
+pub mod cluster;
 pub mod consumer;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/fault_proxy.rs"]
@@ -9,10 +12,11 @@ pub mod keys;
 pub mod metrics;
 pub mod program;
 pub mod proxy;
-#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
 pub mod sender;
+#[path = "../../support/sentinel.rs"]
+pub mod sentinel;
 pub mod wire;
 
 use std::future::Future;

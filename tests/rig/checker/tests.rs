@@ -131,7 +131,7 @@ fn after_a_loss(has_time: bool) -> History {
     history.forwards[1] = forward(12_000, Some(12_010), None);
     history.troubles = vec![trouble(Part::Memory, 6_800, 7_000)];
     history.services = vec![Service { from: ms(0), until: At::MAX }];
-    history.resets_counted = 1;
+    history.are_resets_counted = true;
     history
 }
 
@@ -139,7 +139,7 @@ fn after_a_loss(has_time: bool) -> History {
 fn a_counted_loss_of_the_store_excuses_an_event_without_a_time_of_its_own() {
     let history = after_a_loss(false);
     assert_eq!((broken(&history), check(&history).0.excused), (vec![], 1));
-    let uncounted = History { resets_counted: 0, ..history.clone() };
+    let uncounted = History { are_resets_counted: false, ..history.clone() };
     assert_eq!(broken(&uncounted), [Broken::Unmarked]);
     for other in [trouble(Part::Memory, 2, 5), trouble(Part::Memory, 12_100, 12_200), trouble(Part::Store, 6_800, 7_000)] {
         let history = History { troubles: vec![trouble(Part::Upstream, 0, 13_000), other], ..history.clone() };
@@ -165,7 +165,7 @@ fn an_event_with_a_time_of_its_own_is_excused_only_while_nobody_can_know() {
 #[test]
 fn a_loss_that_nobody_lived_to_see_can_be_counted_by_nobody() {
     for has_time in [true, false] {
-        let mut history = History { resets_counted: 0, ..after_a_loss(has_time) };
+        let mut history = History { are_resets_counted: false, ..after_a_loss(has_time) };
         for (from, until, is_excused) in [(0, 6_900, true), (7_000, u64::MAX, true), (6_500, u64::MAX, true), (0, 9_500, false)] {
             history.services = vec![Service { from: ms(from), until: ms(until) }];
             assert_eq!(broken(&history).is_empty(), is_excused, "{from} {until}");

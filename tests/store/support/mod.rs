@@ -2,14 +2,26 @@
 
 pub mod child;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/cluster.rs"]
+pub mod cluster;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/fault_proxy.rs"]
+pub mod fault_proxy;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/redis.rs"]
 pub mod redis;
+pub mod rights;
+#[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
+#[path = "../../support/sentinel.rs"]
+pub mod sentinel;
+pub mod traffic;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hookonce::config::{Fingerprint, Secret};
+use hookonce::config::{Fingerprint, RedisUrl};
 use hookonce::pipeline::identify::{BodyDigest, EventId, EventKey, fingerprint};
 use hookonce::store::cells::Cells;
 use hookonce::store::entry::now;
@@ -18,9 +30,13 @@ use hookonce::store::memory::MemoryCells;
 use hookonce::store::redis::{RedisCells, RedisServer};
 use hookonce::store::{Claim, ClaimOutcome, Done, Earlier, Store, StoredReply, Terms, done};
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
+use self::cluster::Cluster;
 use self::redis::RedisProcess;
+use self::rights::{LOGIN, Line, grant};
+use self::sentinel::{SERVICE, Sentinels};
 
 /// Short enough not to wait for long, long enough for what a test does meanwhile on a busy machine.
 pub const LEASE: Duration = Duration::from_millis(300);
@@ -30,6 +46,8 @@ pub const RETENTION: Duration = Duration::from_secs(600);
 pub const TICK: Duration = Duration::from_millis(2);
 /// The longest a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// What scheduling may add to a budget.
+pub const SLACK: Duration = Duration::from_millis(200);
 /// What a call of a Redis store may take.
 pub const BUDGET: Duration = Duration::from_secs(2);
 
@@ -91,12 +109,11 @@ impl Fixture for Redis {
 
     async fn open() -> Self {
         let process = RedisProcess::start();
-        let server = RedisServer::new(&Secret::new(process.url()), None, BUDGET).unwrap();
-        Self { server, process }
+        Self { server: server_at(&process.url(), BUDGET), process }
     }
 
     fn store(&self) -> Store<RedisCells> {
-        Store::new(self.server.connect().unwrap())
+        Store::new(self.server.connect())
     }
 }
 
@@ -114,6 +131,104 @@ impl Fixture for RedisWithScriptsOnly {
     fn store(&self) -> Store<RedisCells> {
         self.0.store()
     }
+}
+
+/// Redis, as a user with the rights that the documentation gives.
+pub struct RedisWithLeastRights(Redis);
+
+impl Fixture for RedisWithLeastRights {
+    type Cells = RedisCells;
+
+    async fn open() -> Self {
+        let process = RedisProcess::start();
+        grant(&process, Line::Server).await;
+        let server = server_at(&format!("redis://{LOGIN}@{}", process.address()), BUDGET);
+        Self(Redis { server, process })
+    }
+
+    fn store(&self) -> Store<RedisCells> {
+        self.0.store()
+    }
+}
+
+/// Redis behind Sentinels, shared by the tests that run at one time: it takes a while to start. As such a user too.
+pub struct SentinelRedis {
+    server: RedisServer,
+    _group: Arc<Sentinels>,
+}
+
+impl Fixture for SentinelRedis {
+    type Cells = RedisCells;
+
+    async fn open() -> Self {
+        static SHARED: Mutex<Weak<Sentinels>> = Mutex::const_new(Weak::new());
+        let group = shared(&SHARED, async || {
+            let group = Sentinels::start().await;
+            for server in &group.servers {
+                grant(server, Line::Server).await;
+            }
+            for sentinel in &group.sentinels {
+                grant(sentinel, Line::Sentinel).await;
+            }
+            group
+        })
+        .await;
+        let own = "sentinel_username=hookonce&sentinel_password=PASSWORD";
+        let url = format!("redis+sentinel://{LOGIN}@{}/{SERVICE}?{own}", group.addresses());
+        Self { server: server_at(&url, BUDGET), _group: group }
+    }
+
+    fn store(&self) -> Store<RedisCells> {
+        Store::new(self.server.connect())
+    }
+}
+
+/// A Cluster, shared as well, as such a user.
+pub struct ClusterRedis {
+    server: RedisServer,
+    _cluster: Arc<Cluster>,
+}
+
+impl Fixture for ClusterRedis {
+    type Cells = RedisCells;
+
+    async fn open() -> Self {
+        static SHARED: Mutex<Weak<Cluster>> = Mutex::const_new(Weak::new());
+        let cluster = shared(&SHARED, async || {
+            let cluster = Cluster::start().await;
+            for node in &cluster.nodes {
+                grant(node, Line::OfCluster).await;
+            }
+            cluster
+        })
+        .await;
+        let url = format!("redis+cluster://{LOGIN}@{}", cluster.addresses());
+        Self { server: server_at(&url, BUDGET), _cluster: cluster }
+    }
+
+    fn store(&self) -> Store<RedisCells> {
+        Store::new(self.server.connect())
+    }
+}
+
+/// What other tests are using now, or one of its own. It ends with the last of them: nobody else would end it.
+async fn shared<T>(at: &Mutex<Weak<T>>, start: impl AsyncFnOnce() -> T) -> Arc<T> {
+    let mut held = at.lock().await;
+    if let Some(shared) = held.upgrade() {
+        return shared;
+    }
+    let started = Arc::new(start().await);
+    *held = Arc::downgrade(&started);
+    started
+}
+
+pub fn server_at(url: &str, budget: Duration) -> RedisServer {
+    RedisServer::new(&RedisUrl::parse(url).unwrap(), None, budget).unwrap()
+}
+
+/// A store for the current runtime.
+pub fn store_at(url: &str, budget: Duration) -> Store<RedisCells> {
+    Store::new(server_at(url, budget).connect())
 }
 
 /// A key that no other test uses.
