@@ -683,11 +683,6 @@ async fn a_first_claim_may_be_in_doubt_from_the_start<F: Fixture>(fixture: &F) {
     store.fail(&claim, Some(500), None).await.unwrap();
     let (second, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
     assert_eq!(second.doubt(), Some(Mark::StoreReset));
-    // What the store knows of, it has not lost.
-    let known = event_key();
-    let claim = first_claim(&store, &known, &terms(LONG_LEASE)).await;
-    store.fail(&claim, Some(500), None).await.unwrap();
-    assert_eq!(next_claim(&store, &known, &doubtful).await.0.doubt(), None);
 }
 
 async fn a_completion_that_is_recorded_later_wins_and_tells_of_another<F: Fixture>(fixture: &F) {
