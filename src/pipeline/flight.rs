@@ -5,8 +5,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(test))]
+use std::sync::{Mutex, MutexGuard};
 
+// A scheduler of the tests decides who goes next at each use of these.
+#[cfg(test)]
+use tests::schedule::{Mutex, MutexGuard, watch};
+#[cfg(not(test))]
 use tokio::sync::watch;
 
 use super::identify::{BodyDigest, EventKey};
@@ -206,3 +212,6 @@ impl Rival {
         self.0.wait_for(|progress| progress.owns_key).await.is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

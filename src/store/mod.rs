@@ -450,7 +450,7 @@ fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
     }
     let (attempt, doubt, at_age) = match entry {
         Entry::Done(done) => return Verdict::Done(done),
-        Entry::Failed(failed) => (failed.attempt, failed.doubt, None),
+        Entry::Failed(failed) => (failed.attempt, failed.doubt.or(first.doubt), None),
         Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
     };
     let earlier = match (doubt, attempt) {

@@ -50,6 +50,7 @@ on_every_store! {
     after_a_failure_the_next_claim_is_not_in_doubt
     after_the_lease_the_next_claim_is_in_doubt
     doubt_goes_through_a_failure
+    a_claimer_in_doubt_stays_so_when_it_takes_over_a_failure
     a_failure_may_bring_doubt
     a_late_success_wins_over_a_newer_claim
     a_late_success_wins_over_a_failure
@@ -210,6 +211,16 @@ async fn after_a_failure_the_next_claim_is_not_in_doubt<F: Fixture>(fixture: &F)
     assert_eq!((failed.attempt, failed.doubt, failed.status), (1, None, Some(503)));
     let (second, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
     assert_eq!((earlier, second.attempt(), second.doubt()), (Earlier::Failed, 2, None));
+}
+
+async fn a_claimer_in_doubt_stays_so_when_it_takes_over_a_failure<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let first = first_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!(store.fail(&first, Some(503), None).await.unwrap(), Released::Released);
+    // The failure may be all that a store which lost its latest writes has kept of the event.
+    let in_doubt = Terms { doubt: Some(Mark::StoreReset), ..terms(LONG_LEASE) };
+    let (second, earlier) = next_claim(&store, &key, &in_doubt).await;
+    assert_eq!((earlier, second.attempt(), second.doubt()), (Earlier::Unknown, 2, Some(Mark::StoreReset)));
 }
 
 async fn after_the_lease_the_next_claim_is_in_doubt<F: Fixture>(fixture: &F) {
