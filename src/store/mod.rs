@@ -253,13 +253,12 @@ impl<C: Cells> Store<C> {
         Ok(ClaimOutcome::Claimed { claim: claim(first, stored), earlier })
     }
 
-    /// Takes back a claim that was never used. Tells whether it is gone; one that was not there may still be on its way.
-    pub async fn withdraw(&self, claim: &Claim) -> Result<bool, StoreError> {
+    /// Takes back a claim that was never used. Does nothing where it was never stored, or is no longer there.
+    pub async fn withdraw(&self, claim: &Claim) -> Result<(), StoreError> {
         let Claimed { attempt, doubt, body, retention, .. } = claim.held;
         let unmade = Failed { attempt: attempt.saturating_sub(1), doubt, status: None, body, at: entry::now() };
         let change = Change { from: claim.stored.clone(), to: Entry::Failed(unmade).encode(), life: retention, at_age: None };
-        let swapped = self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await?;
-        Ok(swapped == Swapped::Written)
+        self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await.map(drop)
     }
 
     /// The consumer accepted the event: a fact, so it needs no token and may come late.

@@ -116,28 +116,6 @@ async fn one_that_cannot_be_written_back_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_stored_late_is_withdrawn_all_the_same() {
-    let (reserve, store, elsewhere) = (reserve(), in_memory(), in_memory());
-    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e1"), &terms()).await.unwrap() else { panic!("taken") };
-    reserve.withdraw(claim);
-    reserve.withdraw_all(&store).await.unwrap();
-    // The server wakes up and carries out what it was sent.
-    let late = elsewhere.cells().read(key("e1").as_str()).await.unwrap().unwrap();
-    store.cells().put(key("e1").as_str(), late.value, RETENTION).await.unwrap();
-    reserve.withdraw_all(&store).await.unwrap();
-    assert!(matches!(store.claim(&key("e1"), &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
-    assert!(reserve.is_settled());
-    // One that never comes is not looked for without end.
-    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e2"), &terms()).await.unwrap() else { panic!("taken") };
-    reserve.withdraw(claim);
-    for _ in 0..LOOKS {
-        assert!(!reserve.is_settled());
-        reserve.withdraw_all(&store).await.unwrap();
-    }
-    assert!(reserve.is_settled());
-}
-
-#[tokio::test]
 async fn claims_that_may_have_been_stored_are_withdrawn() {
     let (reserve, store) = (reserve(), in_memory());
     let keys: Vec<_> = (0..AT_ONCE + 10).map(|n| key(&format!("e{n}"))).collect();
