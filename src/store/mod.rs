@@ -55,7 +55,7 @@ pub struct Terms {
     pub body: BodyDigest,
     /// Whether another body under the same key is another event.
     pub body_matters: bool,
-    /// Why also a first claim may be a second one: the store may have lost an earlier.
+    /// Why the claim may be a second one, whatever the store says: it may have lost what came before.
     pub doubt: Option<Mark>,
 }
 
@@ -450,7 +450,8 @@ fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
     }
     let (attempt, doubt, at_age) = match entry {
         Entry::Done(done) => return Verdict::Done(done),
-        Entry::Failed(failed) => (failed.attempt, failed.doubt, None),
+        // What is there may be older than what was lost: a success may have followed the failure.
+        Entry::Failed(failed) => (failed.attempt, failed.doubt.or(terms.doubt), None),
         Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
     };
     let earlier = match (doubt, attempt) {

@@ -83,6 +83,7 @@ on_every_store! {
     a_claim_that_is_withdrawn_was_never_made
     withdrawing_leaves_others_alone
     a_first_claim_may_be_in_doubt_from_the_start
+    a_failure_that_is_known_may_have_been_followed_by_a_success_that_is_lost
     a_completion_that_is_recorded_later_wins_and_tells_of_another
     a_doubt_that_is_cast_later_sticks_unless_the_event_is_done
     a_doubt_waits_for_a_claim_to_end
@@ -672,11 +673,15 @@ async fn a_first_claim_may_be_in_doubt_from_the_start<F: Fixture>(fixture: &F) {
     store.fail(&claim, Some(500), None).await.unwrap();
     let (second, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
     assert_eq!(second.doubt(), Some(Mark::StoreReset));
-    // What the store knows of, it has not lost.
-    let known = event_key();
-    let claim = first_claim(&store, &known, &terms(LONG_LEASE)).await;
+}
+
+async fn a_failure_that_is_known_may_have_been_followed_by_a_success_that_is_lost<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
     store.fail(&claim, Some(500), None).await.unwrap();
-    assert_eq!(next_claim(&store, &known, &doubtful).await.0.doubt(), None);
+    let doubtful = Terms { doubt: Some(Mark::StoreReset), ..terms(LONG_LEASE) };
+    let (claim, earlier) = next_claim(&store, &key, &doubtful).await;
+    assert_eq!((claim.attempt(), claim.doubt(), earlier), (2, Some(Mark::StoreReset), Earlier::Unknown));
 }
 
 async fn a_completion_that_is_recorded_later_wins_and_tells_of_another<F: Fixture>(fixture: &F) {
