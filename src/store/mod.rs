@@ -329,23 +329,26 @@ impl<C: Cells> Store<C> {
             Entry::Done(_) => return Ok(Cast::Done),
         };
         let doubt = doubt.or(Some(Mark::Unknown));
-        let failed = Failed { attempt, doubt, status: None, body: ended.body(), at: entry::now() };
-        let mut seen = self.breaker.guard(self.cells.put_new(key.as_str(), Entry::Failed(failed).encode(), life)).await?;
+        let failed = |attempt, body| Failed { attempt, doubt, status: None, body, at: entry::now() };
+        let unheard_of = Entry::Failed(failed(attempt, ended.body())).encode();
         for _ in 0..TURNS {
+            let seen = self.breaker.guard(self.cells.put_new(key.as_str(), unheard_of.clone(), life)).await?;
             let Some(from) = seen else { return Ok(Cast::Cast) };
-            let known = match decode(&from)? {
-                Entry::Failed(known) if known.doubt.is_some() => return Ok(Cast::Cast),
-                Entry::Failed(known) => known,
-                Entry::Claimed(claimed) if claimed.doubt.is_some() => return Ok(Cast::Cast),
-                Entry::Claimed(_) => return Ok(Cast::Claimed),
+            let (to, at_age) = match decode(&from)? {
+                Entry::Failed(Failed { doubt: Some(_), .. }) | Entry::Claimed(Claimed { doubt: Some(_), .. }) => {
+                    return Ok(Cast::Cast);
+                }
+                Entry::Failed(known) => (Failed { doubt, ..known }, None),
+                // Once its lease is over nobody is at work on it, and perhaps nobody ever comes to take it over.
+                Entry::Claimed(left) => (failed(left.attempt, left.body), Some(lease_over(&left))),
                 Entry::Done(_) => return Ok(Cast::Done),
             };
-            let to = Entry::Failed(Failed { doubt, ..known }).encode();
-            let change = Change { from, to, life, at_age: None };
-            seen = match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
-                Swapped::Written | Swapped::Young(_) => None,
-                Swapped::Differs(other) => other,
-            };
+            let change = Change { from, to: Entry::Failed(to).encode(), life, at_age };
+            match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
+                Swapped::Written => return Ok(Cast::Cast),
+                Swapped::Young(_) => return Ok(Cast::Claimed),
+                Swapped::Differs(_) => {}
+            }
         }
         Ok(Cast::Claimed)
     }

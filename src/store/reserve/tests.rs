@@ -138,3 +138,18 @@ async fn claims_that_may_have_been_stored_are_withdrawn() {
         assert!(matches!(store.claim(key, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
     }
 }
+
+#[tokio::test]
+async fn a_claim_that_nobody_settles_does_not_keep_a_doubt_from_the_store() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [live, left] = ["live", "left"].map(key);
+    for (key, lease) in [(&live, LEASE), (&left, Duration::ZERO)] {
+        store.claim(key, &Terms { lease, ..terms() }).await.unwrap();
+        claim_for(&reserve, key, Duration::ZERO).await;
+    }
+    assert_eq!(reserve.write_back(&live, &store).await.unwrap(), WrittenBack::ClaimedThere);
+    assert_eq!(reserve.write_back(&left, &store).await.unwrap(), WrittenBack::Doubt);
+    assert_eq!(reserve.unsettled(), 1);
+    let claim = store.claim(&left, &terms()).await.unwrap();
+    assert!(matches!(claim, ClaimOutcome::Claimed { claim, .. } if (claim.attempt(), claim.doubt()) == (2, Some(Mark::Unknown))));
+}
