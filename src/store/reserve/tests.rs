@@ -153,3 +153,18 @@ async fn a_claim_that_nobody_settles_does_not_keep_a_doubt_from_the_store() {
     let claim = store.claim(&left, &terms()).await.unwrap();
     assert!(matches!(claim, ClaimOutcome::Claimed { claim, .. } if (claim.attempt(), claim.doubt()) == (2, Some(Mark::Unknown))));
 }
+
+#[tokio::test]
+async fn what_has_outlived_its_retention_is_not_waited_for() {
+    let (reserve, store) = (reserve(), in_memory());
+    claim_here(&reserve, &key("e1")).await;
+    let held = reserve.cells.read(key("e1").as_str()).await.unwrap().unwrap();
+    reserve.cells.put(key("e1").as_str(), held.value, Duration::ZERO).await.unwrap();
+    let settling = async {
+        tokio::select! {
+            never = reserve.keep_writing_back(&store, |_| ()) => never,
+            () = reserve.settled() => {}
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(5), settling).await.is_ok());
+}
