@@ -253,12 +253,17 @@ impl<C: Cells> Store<C> {
         Ok(ClaimOutcome::Claimed { claim: claim(first, stored), earlier })
     }
 
-    /// Takes back a claim that was never used. Does nothing where it was never stored, or is no longer there.
+    /// Takes back a claim that was never used. Does nothing where another entry has taken its place.
     pub async fn withdraw(&self, claim: &Claim) -> Result<(), StoreError> {
         let Claimed { attempt, doubt, body, retention, .. } = claim.held;
         let unmade = Failed { attempt: attempt.saturating_sub(1), doubt, status: None, body, at: entry::now() };
-        let change = Change { from: claim.stored.clone(), to: Entry::Failed(unmade).encode(), life: retention, at_age: None };
-        self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await.map(drop)
+        let unmade = Entry::Failed(unmade).encode();
+        let change = Change { from: claim.stored.clone(), to: unmade.clone(), life: retention, at_age: None };
+        if self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await? == Swapped::Differs(None) {
+            // The claim may still be on its way, on another connection: it must not find the place empty.
+            self.breaker.guard(self.cells.put_new(claim.key.as_str(), unmade, retention)).await?;
+        }
+        Ok(())
     }
 
     /// The consumer accepted the event: a fact, so it needs no token and may come late.

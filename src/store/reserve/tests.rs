@@ -168,3 +168,14 @@ async fn what_has_outlived_its_retention_is_not_waited_for() {
     };
     assert!(tokio::time::timeout(Duration::from_secs(5), settling).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_claim_that_comes_after_it_was_withdrawn_is_too_late() {
+    let (elsewhere, store) = (in_memory(), in_memory());
+    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e1"), &terms()).await.unwrap() else { panic!() };
+    store.withdraw(&claim).await.unwrap();
+    let found = store.cells().put_new(key("e1").as_str(), claim.stored, RETENTION).await.unwrap();
+    assert!(found.is_some());
+    let next = store.claim(&key("e1"), &terms()).await.unwrap();
+    assert!(matches!(next, ClaimOutcome::Claimed { claim, earlier: Earlier::None } if claim.attempt() == 1));
+}
