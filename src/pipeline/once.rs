@@ -210,13 +210,16 @@ impl Pipeline {
         }
         let ClaimError { error, unsure } = match self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await {
             Ok(outcome) => {
-                self.condition.granted();
+                if matches!(&outcome, ClaimOutcome::Claimed { claim, .. } if claim.attempt() == 1) {
+                    self.condition.took_new();
+                }
                 return Ok((outcome, Keeper::Store));
             }
             Err(failed) => failed,
         };
-        if matches!(error.kind, StoreErrorKind::Refused | StoreErrorKind::Local) {
-            self.condition.refused();
+        // A key that holds something else is that event's trouble alone.
+        if error.kind != StoreErrorKind::Foreign {
+            self.condition.took_none();
         }
         unsure.into_iter().for_each(|claim| self.reserve.withdraw(claim));
         let policy = self.policy_without_store(&event.route.provider);
@@ -249,7 +252,7 @@ impl Pipeline {
 
     /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.
     fn policy_without_store(&self, provider: &Provider) -> OnStoreDown {
-        let down_for = self.store.breaker().down_for().max(self.condition.refuses_for()).unwrap_or_default();
+        let down_for = self.store.breaker().down_for().max(self.condition.takes_none_for()).unwrap_or_default();
         match provider.on_store_down {
             OnStoreDown::Closed if provider.closed_max.is_some_and(|max| down_for >= max) => OnStoreDown::Local,
             policy => policy,
