@@ -204,11 +204,16 @@ impl Pipeline {
     /// Claims the event in the store; where that cannot be asked, by the provider's policy.
     async fn claim(&self, event: &Event, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
         let here = |outcome| (outcome, Keeper::Process);
-        // What this process has done on its own comes first. A store that still cannot be told will not answer either.
-        if let Ok(WrittenBack::ClaimedHere) = self.reserve.write_back(key, &self.store).await {
-            return self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse);
-        }
-        let ClaimError { error, unsure } = match self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await {
+        // What this process has done on its own comes first: a store that cannot be told of it would take the event for new.
+        let claimed = match self.reserve.write_back(key, &self.store).await {
+            Ok(WrittenBack::ClaimedHere) => return self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
+            Ok(written) => {
+                self.telemetry.written_back(written);
+                self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        let ClaimError { error, unsure } = match claimed {
             Ok(outcome) => {
                 if matches!(&outcome, ClaimOutcome::Claimed { claim, .. } if claim.attempt() == 1) {
                     self.condition.took_new();

@@ -105,6 +105,26 @@ async fn local_claims_in_the_process_and_tells_the_store_when_it_is_back() {
 }
 
 #[tokio::test]
+async fn what_the_store_cannot_be_told_yet_is_still_known_here() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let proxy = in_front_of(&consumer).store(&redis.url()).store_keys(QUICK).start();
+    knows_its_store(&proxy).await;
+    // Without scripts it can take a new event, and cannot be told of one that was handled without it.
+    let scripts = |allowed| ["ACL", "SETUSER", "default", allowed];
+    Keys::of(&redis).order(&scripts("-evalsha"));
+    redis.signal("STOP");
+    proxy.counted("hookonce_store_breaker_open", &[], 1.0).await;
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "store_down");
+    redis.signal("CONT");
+    works_again(&proxy).await;
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "duplicate");
+    assert_eq!(consumer.count("e1"), 1);
+    Keys::of(&redis).order(&scripts("+evalsha"));
+    proxy.in_state("github", "e1", "done").await;
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
 async fn an_event_that_failed_without_the_store_leaves_no_trace() {
     let consumer = Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 500 } else { 200 })).await;
     let mut redis = RedisProcess::start();
