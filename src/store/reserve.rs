@@ -159,20 +159,26 @@ impl Reserve {
     }
 
     async fn write_all_back(&self, store: &Store, told: &impl Fn(WrittenBack)) -> Result<(), StoreError> {
+        // What the store would have forgotten by now need not be told.
+        self.cells.sweep();
         let keys: Vec<_> = self.cells.walk("", None).await?.cells.into_iter().map(|(key, _)| EventKey::stored(&key)).collect();
         for some in keys.chunks(AT_ONCE) {
+            let mut outage = None;
             for result in join_all(some.iter().map(|key| self.write_back(key, store))).await {
                 match result {
                     Ok(written) => told(written),
                     Err(error) if error.is_of_this_call() => tracing::debug!(%error, "an event cannot be written back yet"),
-                    Err(error) => return Err(error),
+                    Err(error) => outage = Some(error),
                 }
             }
+            outage.map_or(Ok(()), Err)?;
         }
         self.withdraw_all(store).await?;
-        // Off first, and on again if somebody has claimed in between.
-        self.in_use.store(false, Ordering::SeqCst);
-        self.in_use.fetch_or(!self.cells.is_empty(), Ordering::SeqCst);
+        if self.cells.is_empty() {
+            self.in_use.store(false, Ordering::SeqCst);
+            // On again if somebody has claimed in between.
+            self.in_use.fetch_or(!self.cells.is_empty(), Ordering::SeqCst);
+        }
         Ok(())
     }
 

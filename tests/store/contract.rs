@@ -87,6 +87,7 @@ on_every_store! {
     a_completion_that_is_recorded_later_wins_and_tells_of_another
     a_doubt_that_is_cast_later_sticks_unless_the_event_is_done
     a_doubt_waits_for_a_claim_to_end
+    a_doubt_does_not_wait_for_a_claim_that_nobody_settles
     what_is_written_back_leaves_foreign_values_alone
     the_marker_is_made_once_and_tells_of_changes
     a_repeated_put_new_is_recognised
@@ -737,6 +738,20 @@ async fn a_doubt_waits_for_a_claim_to_end<F: Fixture>(fixture: &F) {
     store.fail(&claim, Some(500), None).await.unwrap();
     assert_eq!(store.cast_doubt(&key, &ended, RETENTION).await.unwrap(), Cast::Cast);
     assert_eq!(next_claim(&store, &key, &terms(LONG_LEASE)).await.0.doubt(), Some(Mark::Unknown));
+}
+
+async fn a_doubt_does_not_wait_for_a_claim_that_nobody_settles<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let lost = first_claim(&store, &event_key(), &terms(LEASE)).await;
+    let ended = store.look(&lost.key).await.unwrap().unwrap().entry;
+    first_claim(&store, &key, &terms(LEASE)).await;
+    let began = Instant::now();
+    while store.cast_doubt(&key, &ended, RETENTION).await.unwrap() != Cast::Cast {
+        assert!(began.elapsed() < LEASE + PATIENCE, "its lease has been over for long");
+        sleep(TICK).await;
+    }
+    let (claim, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!((claim.attempt(), claim.doubt()), (2, Some(Mark::Unknown)));
 }
 
 async fn what_is_written_back_leaves_foreign_values_alone<F: Fixture>(fixture: &F) {

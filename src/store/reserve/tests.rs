@@ -138,3 +138,44 @@ async fn claims_that_may_have_been_stored_are_withdrawn() {
         assert!(matches!(store.claim(key, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
     }
 }
+
+#[tokio::test]
+async fn a_claim_that_nobody_settles_does_not_keep_a_doubt_from_the_store() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [live, left] = ["live", "left"].map(key);
+    for (key, lease) in [(&live, LEASE), (&left, Duration::ZERO)] {
+        store.claim(key, &Terms { lease, ..terms() }).await.unwrap();
+        claim_for(&reserve, key, Duration::ZERO).await;
+    }
+    assert_eq!(reserve.write_back(&live, &store).await.unwrap(), WrittenBack::ClaimedThere);
+    assert_eq!(reserve.write_back(&left, &store).await.unwrap(), WrittenBack::Doubt);
+    assert_eq!(reserve.unsettled(), 1);
+    let claim = store.claim(&left, &terms()).await.unwrap();
+    assert!(matches!(claim, ClaimOutcome::Claimed { claim, .. } if (claim.attempt(), claim.doubt()) == (2, Some(Mark::Unknown))));
+}
+
+#[tokio::test]
+async fn what_has_outlived_its_retention_is_not_waited_for() {
+    let (reserve, store) = (reserve(), in_memory());
+    claim_here(&reserve, &key("e1")).await;
+    let held = reserve.cells.read(key("e1").as_str()).await.unwrap().unwrap();
+    reserve.cells.put(key("e1").as_str(), held.value, Duration::ZERO).await.unwrap();
+    let settling = async {
+        tokio::select! {
+            never = reserve.keep_writing_back(&store, |_| ()) => never,
+            () = reserve.settled() => {}
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(5), settling).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_claim_that_comes_after_it_was_withdrawn_is_too_late() {
+    let (elsewhere, store) = (in_memory(), in_memory());
+    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e1"), &terms()).await.unwrap() else { panic!() };
+    store.withdraw(&claim).await.unwrap();
+    let found = store.cells().put_new(key("e1").as_str(), claim.stored, RETENTION).await.unwrap();
+    assert!(found.is_some());
+    let next = store.claim(&key("e1"), &terms()).await.unwrap();
+    assert!(matches!(next, ClaimOutcome::Claimed { claim, earlier: Earlier::None } if claim.attempt() == 1));
+}
