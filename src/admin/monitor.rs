@@ -112,6 +112,8 @@ impl Watch<'_> {
         let admin = self.admin;
         let is_reset = is_emptied || self.is_replaced;
         let marker = match found {
+            // Somebody else has found it out before, and has dated it.
+            Some(marker) if is_emptied && marker.reset.is_some() => marker,
             _ if is_reset => admin.store.mark(&self.key, Some(now())).await?,
             Some(marker) => marker,
             // Never seen by anybody: a new store.

@@ -257,6 +257,10 @@ impl Pipeline {
 
     /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.
     fn policy_without_store(&self, provider: &Provider) -> OnStoreDown {
+        // What only observes holds nothing up.
+        if provider.dedupe == Dedupe::Observe {
+            return OnStoreDown::Open;
+        }
         let down_for = self.store.breaker().down_for().max(self.condition.takes_none_for()).unwrap_or_default();
         match provider.on_store_down {
             OnStoreDown::Closed if provider.closed_max.is_some_and(|max| down_for >= max) => OnStoreDown::Local,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::cells::Cells;
 use super::memory::MemoryCells;
@@ -133,7 +133,9 @@ impl Reserve {
     pub async fn keep_writing_back(&self, store: &Store, told: impl Fn(WrittenBack)) -> ! {
         loop {
             if self.is_settled() {
-                self.changed.notified().await;
+                // A claim of this process may be settled long after it was thought to be over: there is no word of that.
+                let _ = timeout(AGAIN, self.changed.notified()).await;
+                continue;
             }
             store.breaker().mended().await;
             if self.write_all_back(store, &told).await.is_err() || !self.is_settled() {
@@ -155,12 +157,13 @@ impl Reserve {
     }
 
     fn is_settled(&self) -> bool {
-        !self.in_use.load(Ordering::SeqCst) && self.unsure().is_empty()
+        self.cells.is_empty() && self.unsure().is_empty()
     }
 
     async fn write_all_back(&self, store: &Store, told: &impl Fn(WrittenBack)) -> Result<(), StoreError> {
         // What the store would have forgotten by now need not be told.
         self.cells.sweep();
+        self.in_use.store(true, Ordering::SeqCst);
         let keys: Vec<_> = self.cells.walk("", None).await?.cells.into_iter().map(|(key, _)| EventKey::stored(&key)).collect();
         for some in keys.chunks(AT_ONCE) {
             let mut outage = None;
@@ -174,11 +177,9 @@ impl Reserve {
             outage.map_or(Ok(()), Err)?;
         }
         self.withdraw_all(store).await?;
-        if self.cells.is_empty() {
-            self.in_use.store(false, Ordering::SeqCst);
-            // On again if somebody has claimed in between.
-            self.in_use.fetch_or(!self.cells.is_empty(), Ordering::SeqCst);
-        }
+        self.in_use.store(!self.cells.is_empty(), Ordering::SeqCst);
+        // On again if somebody has claimed in between.
+        self.in_use.fetch_or(!self.cells.is_empty(), Ordering::SeqCst);
         Ok(())
     }
 

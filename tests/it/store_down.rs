@@ -230,6 +230,16 @@ async fn a_full_table_of_local_claims_refuses_and_keeps_what_it_has() {
 }
 
 #[tokio::test]
+async fn what_only_observes_is_not_held_up() {
+    let consumer = Consumer::answering(200).await;
+    let (_socket, url) = nowhere();
+    let proxy = in_front_of(&consumer).store(&url).store_keys(QUICK).stripe("dedupe = \"observe\"").start();
+    assert_eq!(proxy.send(&stripe("e1")).await.status, 200);
+    assert_eq!(consumer.seen()[0].mark(), Some("store-down"));
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
 async fn open_forwards_every_copy_marked() {
     let consumer = Consumer::answering(200).await;
     let (_socket, url) = nowhere();

@@ -155,6 +155,20 @@ async fn a_claim_that_nobody_settles_does_not_keep_a_doubt_from_the_store() {
 }
 
 #[tokio::test]
+async fn one_that_is_settled_after_all_is_written_back_too() {
+    let (reserve, store) = (reserve(), in_memory());
+    let claim = claim_for(&reserve, &key("e1"), Duration::ZERO).await;
+    assert_eq!(reserve.write_back(&key("e1"), &store).await.unwrap(), WrittenBack::Doubt);
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    reserve.local().complete(&claim, done(&claim, 200, SystemTime::UNIX_EPOCH, None)).await.unwrap();
+    tokio::select! {
+        never = reserve.keep_writing_back(&store, |_| ()) => never,
+        () = reserve.settled() => {}
+    }
+    assert!(matches!(store.claim(&key("e1"), &terms()).await.unwrap(), ClaimOutcome::Done(_)));
+}
+
+#[tokio::test]
 async fn what_has_outlived_its_retention_is_not_waited_for() {
     let (reserve, store) = (reserve(), in_memory());
     claim_here(&reserve, &key("e1")).await;
