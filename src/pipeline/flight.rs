@@ -206,3 +206,54 @@ impl Rival {
         self.0.wait_for(|progress| progress.owns_key).await.is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, StatusCode};
+
+    use super::*;
+    use crate::config::Fingerprint;
+    use crate::pipeline::identify::{EventId, fingerprint};
+
+    fn join(flights: &Arc<Flights>) -> Joined {
+        let key = EventKey::new("test", "stripe", &EventId::parse("e1").unwrap());
+        flights.join(&key, fingerprint(&Fingerprint::Body, b"{}"), true)
+    }
+
+    fn leading(flights: &Arc<Flights>) -> Lead {
+        match join(flights) {
+            Joined::Lead(lead) => lead,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn answered(is_success: bool) -> Ending {
+        Ending::Answered(Arc::new(Shared { status: StatusCode::OK, headers: HeaderMap::new(), body: None, is_success }))
+    }
+
+    #[test]
+    fn a_copy_is_a_duplicate_only_of_what_the_consumer_has_accepted() {
+        let flights = Arc::new(Flights::new(8));
+        let lead = leading(&flights);
+        assert!(matches!(join(&flights), Joined::Follow(_)));
+        for ending in [answered(false), Ending::Refused(Refusal::LeaseLost), Ending::Acked, Ending::Moved] {
+            lead.end(ending);
+            assert!(matches!(join(&flights), Joined::Follow(_)));
+        }
+        lead.accepted();
+        assert!(matches!(join(&flights), Joined::Accepted(_)));
+        lead.end(answered(true));
+        assert!(matches!(join(&flights), Joined::Accepted(_)));
+        drop(lead);
+        leading(&flights);
+    }
+
+    #[tokio::test]
+    async fn copies_of_a_leader_that_ended_without_a_word_are_refused() {
+        let flights = Arc::new(Flights::new(8));
+        let lead = leading(&flights);
+        let Joined::Follow(follower) = join(&flights) else { panic!("a copy follows") };
+        drop(lead);
+        assert!(matches!(follower.ending().await, Ending::Refused(Refusal::Panicked)));
+    }
+}
