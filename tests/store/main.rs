@@ -4,6 +4,7 @@
 
 mod contract;
 mod file;
+mod fleeting;
 mod redis;
 mod redis_cluster;
 mod redis_conditions;
