@@ -194,6 +194,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_store_that_does_not_serve_opens_it_whatever_keeps_it_from_serving() {
+        for kind in [StoreErrorKind::Unreachable, StoreErrorKind::Timeout, StoreErrorKind::NotReady] {
+            let breaker = Breaker::default();
+            for _ in 0..FAILURES_MAX {
+                assert_eq!(call(&breaker, Err(kind)).await, Err(kind));
+            }
+            assert!(breaker.is_open(), "{kind:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn after_a_pulse_one_call_is_on_trial_and_its_answer_decides() {
         let breaker = opened().await;
         breaker.heard(&Ok(()));

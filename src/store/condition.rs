@@ -64,3 +64,20 @@ impl Condition {
         self.takes_none_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_refuses_from_its_first_refusal_to_the_next_claim_it_grants() {
+        let condition = Condition::default();
+        assert_eq!(condition.refuses_for(), None);
+        condition.refused();
+        let first = *condition.refuses_since();
+        condition.refused();
+        assert_eq!(*condition.refuses_since(), first);
+        condition.granted();
+        assert_eq!(condition.refuses_for(), None);
+    }
+}

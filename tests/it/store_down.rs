@@ -157,6 +157,24 @@ async fn an_event_that_ended_unknown_without_the_store_is_in_doubt_afterwards() 
 }
 
 #[tokio::test]
+async fn an_event_that_ended_unknown_without_the_store_is_held_to_its_lease_though_the_store_is_back() {
+    let consumer =
+        Consumer::deciding(|seen, nth| if (seen.event_id(), nth) == ("e1", 1) { Act::Close } else { Act::Answer(200) }).await;
+    let mut redis = RedisProcess::start();
+    let held = "lease = \"4s\"\nin_flight = \"retry\"";
+    let proxy = in_front_of(&consumer).store(&redis.url()).store_keys(QUICK).github(held).start();
+    redis.kill();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "ambiguous");
+    redis.restart();
+    works_again(&proxy).await;
+    let next = async || Some(proxy.send(&github("e1")).await).filter(|next| next.outcome() != "in_flight");
+    assert_eq!(eventually("the lease is over", next).await.outcome(), "forwarded");
+    let marks: Vec<_> = consumer.seen().iter().filter(|seen| seen.event_id() == "e1").map(|seen| seen.mark().is_some()).collect();
+    assert_eq!(marks, [true, true]);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
 async fn two_instances_that_took_the_same_event_are_counted() {
     let (consumer, mut redis) = (Consumer::answering(200).await, RedisProcess::start());
     let setup = in_front_of(&consumer).store(&redis.url()).store_keys(QUICK);

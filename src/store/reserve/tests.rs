@@ -116,6 +116,16 @@ async fn one_that_cannot_be_written_back_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn one_that_is_refused_is_kept_and_does_not_hold_up_the_others() {
+    let (reserve, full) = (reserve(), Store::new(AnyCells::Memory(MemoryCells::bounded(1))));
+    reserve.withdraw(unsure(&full, &key("unsure")).await);
+    claim_for(&reserve, &key("unknown"), Duration::ZERO).await;
+    reserve.write_all_back(&full, &|_| ()).await.unwrap();
+    assert_eq!(reserve.unsettled(), 1);
+    assert!(matches!(full.claim(&key("unsure"), &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+}
+
+#[tokio::test]
 async fn claims_that_may_have_been_stored_are_withdrawn() {
     let (reserve, store) = (reserve(), in_memory());
     let keys: Vec<_> = (0..AT_ONCE + 10).map(|n| key(&format!("e{n}"))).collect();
@@ -192,4 +202,66 @@ async fn a_claim_that_comes_after_it_was_withdrawn_is_too_late() {
     assert!(found.is_some());
     let next = store.claim(&key("e1"), &terms()).await.unwrap();
     assert!(matches!(next, ClaimOutcome::Claimed { claim, earlier: Earlier::None } if claim.attempt() == 1));
+}
+
+/// Claims an event in the store, as somebody does who will never hear of it.
+async fn unsure(store: &Store, key: &EventKey) -> Claim {
+    match store.claim(key, &terms()).await.unwrap() {
+        ClaimOutcome::Claimed { claim, .. } => claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_does_not_take_is_kept_until_it_does() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [accepted, unknown, lost] = ["accepted", "unknown", "lost"].map(key);
+    complete_here(&reserve, &accepted).await;
+    claim_for(&reserve, &unknown, Duration::ZERO).await;
+    reserve.withdraw(unsure(&store, &lost).await);
+    for _ in 0..3 {
+        store.breaker().heard(&Err::<(), _>(StoreError::new(StoreErrorKind::Timeout, "")));
+    }
+    assert!(reserve.write_back(&accepted, &store).await.is_err());
+    assert!(reserve.write_back(&unknown, &store).await.is_err());
+    assert!(reserve.withdraw_all(&store).await.is_err());
+    assert_eq!(reserve.unsettled(), 2);
+    store.breaker().heard(&Ok(()));
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    assert!(reserve.is_settled());
+    assert!(matches!(store.claim(&accepted, &terms()).await.unwrap(), ClaimOutcome::Done(_)));
+    assert!(matches!(store.claim(&unknown, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::Unknown, .. }));
+    assert!(matches!(store.claim(&lost, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+}
+
+#[tokio::test]
+async fn a_claim_that_may_be_stored_keeps_others_out_while_its_event_is_under_way_here() {
+    let (reserve, store) = (reserve(), in_memory());
+    let event = key("e1");
+    reserve.withdraw(unsure(&store, &event).await);
+    let claim = claim_here(&reserve, &event).await;
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    assert!(matches!(store.claim(&event, &terms()).await.unwrap(), ClaimOutcome::InFlight { .. }));
+    assert_eq!(reserve.write_back(&event, &store).await.unwrap(), WrittenBack::ClaimedHere);
+    reserve.local().fail(&claim, Some(500), None).await.unwrap();
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    assert!(matches!(store.claim(&event, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+}
+
+#[tokio::test]
+async fn a_doubt_here_outlives_a_failure_and_a_claim_elsewhere() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [failed, taken] = ["failed", "taken"].map(key);
+    let claim = claim_here(&reserve, &failed).await;
+    reserve.local().fail(&claim, None, Some(Mark::Unknown)).await.unwrap();
+    claim_for(&reserve, &taken, Duration::ZERO).await;
+    let elsewhere = unsure(&store, &taken).await;
+    assert_eq!(reserve.write_back(&failed, &store).await.unwrap(), WrittenBack::Doubt);
+    assert_eq!(reserve.write_back(&taken, &store).await.unwrap(), WrittenBack::ClaimedThere);
+    store.fail(&elsewhere, Some(500), None).await.unwrap();
+    assert_eq!(reserve.write_back(&taken, &store).await.unwrap(), WrittenBack::Doubt);
+    for event in [&failed, &taken] {
+        let outcome = store.claim(event, &terms()).await.unwrap();
+        assert!(matches!(outcome, ClaimOutcome::Claimed { earlier: Earlier::Unknown, .. }), "{outcome:?}");
+    }
 }
