@@ -72,12 +72,12 @@ mod tests {
     #[test]
     fn a_store_refuses_from_its_first_refusal_to_the_next_claim_it_grants() {
         let condition = Condition::default();
-        assert_eq!(condition.refuses_for(), None);
-        condition.refused();
-        let first = *condition.refuses_since();
-        condition.refused();
-        assert_eq!(*condition.refuses_since(), first);
-        condition.granted();
-        assert_eq!(condition.refuses_for(), None);
+        assert_eq!(condition.takes_none_for(), None);
+        condition.took_none();
+        let first = *condition.takes_none_since();
+        condition.took_none();
+        assert_eq!(*condition.takes_none_since(), first);
+        condition.took_new();
+        assert_eq!(condition.takes_none_for(), None);
     }
 }
