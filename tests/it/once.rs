@@ -183,6 +183,8 @@ async fn a_copy_after_the_success_is_a_duplicate_though_the_store_has_not_confir
     let (redis, consumer, proxy) = accepted_but_not_stored("").await;
     let copy = proxy.send(&stripe("e1")).await;
     assert_eq!((copy.status, copy.outcome()), (200, "duplicate"));
+    // It was not asked for: a store that comes back after the lease would let the copy through.
+    assert_eq!(proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "claim")]), 1.0);
     redis.signal("CONT");
     proxy.in_state("stripe", "e1", "done").await;
     assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
