@@ -86,7 +86,8 @@ async fn begin(admin: &Admin, route: &Route, length: Duration, peer: SocketAddr)
 
 async fn end(admin: &Admin, route: &Route, peer: SocketAddr) -> Result<AdminResponse, Denied> {
     let written = write(admin, route, None).await;
-    let (provider, result) = (&route.provider.name, outcome(&written, |_| "ok".to_owned()));
+    let told = |was_on: &bool| if *was_on { "ok" } else { "none was on" }.to_owned();
+    let (provider, result) = (&route.provider.name, outcome(&written, told));
     tracing::warn!(target: "hookonce::audit", %peer, provider, result, "end a bypass");
     if !written? {
         return Err(Denied::new(StatusCode::NOT_FOUND, "no bypass of this provider is on"));

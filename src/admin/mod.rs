@@ -164,6 +164,7 @@ impl Admin {
             "draining": is_draining,
             "store": if store_up { "up" } else { "down" },
             "breaker": if self.store.breaker().is_open() { "open" } else { "closed" },
+            "takes_no_new_events_for_s": self.condition.takes_none_for().map(|time| time.as_secs()),
             "store_reset": self.condition.reset().map(|at| humantime::format_rfc3339_millis(at).to_string()),
             "clock_skew_s": self.telemetry.metrics.clock_skew.get(),
             "clock_off_for": self.clock_is_off_for(),

@@ -7,8 +7,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
 use crate::store::redis::About;
-use crate::store::{Marker, StoreError, WrittenBack};
-use crate::telemetry::{Amends, StoreOp};
+use crate::store::{Marker, StoreError};
+use crate::telemetry::StoreOp;
 
 const EVERY: Duration = Duration::from_millis(500);
 /// A look at the server's own figures, every so many pulses.
@@ -38,16 +38,7 @@ pub async fn watch(admin: &Admin) -> ! {
 
 /// Tells the store what was done without it, whenever it can be asked.
 pub async fn make_amends(admin: &Admin) -> ! {
-    let told = |result| {
-        let amends = match result {
-            WrittenBack::Done => Amends::Done,
-            WrittenBack::Doubt => Amends::Doubt,
-            WrittenBack::Conflict => Amends::Conflict,
-            WrittenBack::Nothing | WrittenBack::ClaimedHere | WrittenBack::ClaimedThere => return,
-        };
-        admin.telemetry.metrics.written_back(amends).inc();
-    };
-    admin.reserve.keep_writing_back(&admin.store, told).await
+    admin.reserve.keep_writing_back(&admin.store, |written| admin.telemetry.written_back(written)).await
 }
 
 struct Watch<'a> {
@@ -121,6 +112,8 @@ impl Watch<'_> {
         let admin = self.admin;
         let is_reset = is_emptied || self.is_replaced;
         let marker = match found {
+            // Somebody else has found it out before, and has dated it.
+            Some(marker) if is_emptied && marker.reset.is_some() => marker,
             _ if is_reset => admin.store.mark(&self.key, Some(now())).await?,
             Some(marker) => marker,
             // Never seen by anybody: a new store.

@@ -72,3 +72,54 @@ impl<'a> Hold<'a> {
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep_until;
+
+    use super::*;
+    use crate::config::Fingerprint;
+    use crate::pipeline::identify::{EventId, EventKey, fingerprint};
+    use crate::store::cells::Cells;
+    use crate::store::memory::MemoryCells;
+    use crate::store::{AnyCells, ClaimOutcome, StoreError, StoreErrorKind, Terms};
+
+    const LEASE: Duration = Duration::from_millis(600);
+    const RETENTION: Duration = Duration::from_secs(600);
+
+    async fn claimed() -> (Store, Claim) {
+        let store = Store::new(AnyCells::Memory(MemoryCells::default()));
+        let key = EventKey::new("test", "stripe", &EventId::parse("e1").unwrap());
+        let body = fingerprint(&Fingerprint::Body, b"{}");
+        let terms = Terms { lease: LEASE, retention: RETENTION, body, body_matters: true, doubt: None };
+        match store.claim(&key, &terms).await.unwrap() {
+            ClaimOutcome::Claimed { claim, .. } => (store, claim),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_renewal_that_failed_lengthens_nothing() {
+        let ((store, claim), telemetry) = (claimed().await, Telemetry::new().unwrap());
+        for _ in 0..3 {
+            store.breaker().heard(&Err::<(), _>(StoreError::new(StoreErrorKind::Timeout, "")));
+        }
+        let hold = Hold::of(&claim, &store);
+        hold.during(sleep_until(claim.since() + LEASE), &telemetry).await;
+        assert!(!hold.is_ours());
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_is_found_lost_is_given_up_before_its_lease_ends() {
+        let ((store, claim), telemetry) = (claimed().await, Telemetry::new().unwrap());
+        store.cells().put(claim.key.as_str(), "another claim".into(), RETENTION).await.unwrap();
+        let hold = Hold::of(&claim, &store);
+        let given_up = async {
+            while hold.is_ours() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        hold.during(given_up, &telemetry).await;
+        assert_eq!(hold.until(), claim.since());
+    }
+}

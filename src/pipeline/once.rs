@@ -204,19 +204,27 @@ impl Pipeline {
     /// Claims the event in the store; where that cannot be asked, by the provider's policy.
     async fn claim(&self, event: &Event, key: &EventKey, terms: &Terms) -> Result<(ClaimOutcome, Keeper), NoClaim> {
         let here = |outcome| (outcome, Keeper::Process);
-        // What this process has done on its own comes first. A store that still cannot be told will not answer either.
-        if let Ok(WrittenBack::ClaimedHere) = self.reserve.write_back(key, &self.store).await {
-            return self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse);
-        }
-        let ClaimError { error, unsure } = match self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await {
+        // What this process has done on its own comes first: a store that cannot be told of it would take the event for new.
+        let claimed = match self.reserve.write_back(key, &self.store).await {
+            Ok(WrittenBack::ClaimedHere) => return self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
+            Ok(written) => {
+                self.telemetry.written_back(written);
+                self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        let ClaimError { error, unsure } = match claimed {
             Ok(outcome) => {
-                self.condition.granted();
+                if matches!(&outcome, ClaimOutcome::Claimed { claim, .. } if claim.attempt() == 1) {
+                    self.condition.took_new();
+                }
                 return Ok((outcome, Keeper::Store));
             }
             Err(failed) => failed,
         };
-        if matches!(error.kind, StoreErrorKind::Refused | StoreErrorKind::Local) {
-            self.condition.refused();
+        // A key that holds something else is that event's trouble alone.
+        if error.kind != StoreErrorKind::Foreign {
+            self.condition.took_none();
         }
         unsure.into_iter().for_each(|claim| self.reserve.withdraw(claim));
         let policy = self.policy_without_store(&event.route.provider);
@@ -249,7 +257,11 @@ impl Pipeline {
 
     /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.
     fn policy_without_store(&self, provider: &Provider) -> OnStoreDown {
-        let down_for = self.store.breaker().down_for().max(self.condition.refuses_for()).unwrap_or_default();
+        // What only observes holds nothing up.
+        if provider.dedupe == Dedupe::Observe {
+            return OnStoreDown::Open;
+        }
+        let down_for = self.store.breaker().down_for().max(self.condition.takes_none_for()).unwrap_or_default();
         match provider.on_store_down {
             OnStoreDown::Closed if provider.closed_max.is_some_and(|max| down_for >= max) => OnStoreDown::Local,
             policy => policy,

@@ -5,7 +5,7 @@
 //! connections of the process.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,19 +17,46 @@ use super::cells::{StoreError, StoreErrorKind};
 /// One lost answer is a blip. Calls and the watch's own count alike, so that it opens without traffic too.
 const FAILURES_MAX: u32 = 3;
 
-const CLOSED: u8 = 0;
-const OPEN: u8 = 1;
-/// The store was heard again: the next call goes through, and no other until it is answered.
-const ON_TRIAL: u8 = 2;
-
 #[derive(Debug, Default)]
 pub struct Breaker {
-    state: AtomicU8,
-    /// In a row.
-    failures: AtomicU32,
-    /// When the first of them was. A std mutex: never held across an await.
-    since: Mutex<Option<Instant>>,
+    /// Whether there is any trouble: calls look here before they take its lock.
+    in_trouble: AtomicBool,
+    // A std mutex: never held across an await.
+    trouble: Mutex<Trouble>,
     mended: Notify,
+}
+
+/// What has failed since all was well.
+#[derive(Debug, Default)]
+struct Trouble {
+    state: State,
+    /// Calls that failed in a row, and pulses.
+    calls: u32,
+    pulses: u32,
+    /// When the first of them did.
+    since: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Closed,
+    Open,
+    /// The store was heard again: the next call goes through, and no other until it is answered.
+    OnTrial,
+}
+
+impl Trouble {
+    fn failed(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+        let is_enough = self.calls + self.pulses >= FAILURES_MAX;
+        if is_enough && self.state == State::Closed {
+            tracing::warn!("the store's breaker is open: deliveries no longer wait for it");
+        }
+        if is_enough || self.state == State::OnTrial {
+            self.state = State::Open;
+        }
+    }
 }
 
 impl Breaker {
@@ -41,7 +68,10 @@ impl Breaker {
         }
         let result = call.await;
         match &result {
-            Err(error) if error.is_outage() => self.failed(),
+            Err(error) if error.is_outage() => self.change(|trouble| {
+                trouble.calls = trouble.calls.saturating_add(1);
+                trouble.failed();
+            }),
             _ => self.answered(),
         }
         result
@@ -50,22 +80,30 @@ impl Breaker {
     /// The watch asked for a sign of life.
     pub fn heard<T>(&self, pulse: &Result<T, StoreError>) {
         match pulse {
-            Err(error) if error.is_outage() => self.failed(),
-            // A pulse is no delivery's call: those may still hang where it is answered.
-            _ if self.state.compare_exchange(OPEN, ON_TRIAL, Ordering::Relaxed, Ordering::Relaxed).is_ok() => {
-                self.mended.notify_waiters();
-            }
+            Err(error) if error.is_outage() => self.change(|trouble| {
+                trouble.pulses = trouble.pulses.saturating_add(1);
+                trouble.failed();
+            }),
+            _ if self.in_trouble.load(Ordering::Relaxed) => self.change(|trouble| {
+                // A pulse is no delivery's call: those may still hang where it is answered, so that what they have found
+                // out stands.
+                trouble.pulses = 0;
+                trouble.since = trouble.since.filter(|_| trouble.calls > 0);
+                if trouble.state == State::Open {
+                    trouble.state = State::OnTrial;
+                }
+            }),
             _ => {}
         }
     }
 
     pub fn is_open(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == OPEN
+        self.in_trouble.load(Ordering::Relaxed) && self.trouble().state == State::Open
     }
 
     /// For how long the store has not served; `None` while it does.
     pub fn down_for(&self) -> Option<Duration> {
-        self.since().map(|since| since.elapsed())
+        self.trouble().since.map(|since| since.elapsed())
     }
 
     /// Waits while the breaker is open.
@@ -80,36 +118,45 @@ impl Breaker {
     }
 
     fn lets_through(&self) -> bool {
-        match self.state.load(Ordering::Relaxed) {
-            CLOSED => true,
-            ON_TRIAL => self.state.compare_exchange(ON_TRIAL, OPEN, Ordering::Relaxed, Ordering::Relaxed).is_ok(),
-            _ => false,
+        if !self.in_trouble.load(Ordering::Relaxed) {
+            return true;
         }
-    }
-
-    fn failed(&self) {
-        self.since().get_or_insert_with(Instant::now);
-        if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX && self.state.swap(OPEN, Ordering::Relaxed) == CLOSED
-        {
-            tracing::warn!("the store's breaker is open: deliveries no longer wait for it");
+        let mut trouble = self.trouble();
+        match trouble.state {
+            State::Closed => true,
+            State::OnTrial => {
+                trouble.state = State::Open;
+                true
+            }
+            State::Open => false,
         }
     }
 
     fn answered(&self) {
         // The common case writes nothing that other cores read.
-        if self.failures.load(Ordering::Relaxed) == 0 {
+        if !self.in_trouble.load(Ordering::Relaxed) {
             return;
         }
-        self.failures.store(0, Ordering::Relaxed);
-        *self.since() = None;
-        if self.state.swap(CLOSED, Ordering::Relaxed) != CLOSED {
-            tracing::info!("the store's breaker is closed");
-        }
-        self.mended.notify_waiters();
+        self.change(|trouble| {
+            if std::mem::take(trouble).state != State::Closed {
+                tracing::info!("the store's breaker is closed");
+            }
+        });
     }
 
-    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self, change: impl FnOnce(&mut Trouble)) {
+        let mut trouble = self.trouble();
+        change(&mut trouble);
+        let (is_open, is_over) = (trouble.state == State::Open, trouble.state == State::Closed && trouble.since.is_none());
+        self.in_trouble.store(!is_over, Ordering::Relaxed);
+        drop(trouble);
+        if !is_open {
+            self.mended.notify_waiters();
+        }
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,6 +194,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_store_that_does_not_serve_opens_it_whatever_keeps_it_from_serving() {
+        for kind in [StoreErrorKind::Unreachable, StoreErrorKind::Timeout, StoreErrorKind::NotReady] {
+            let breaker = Breaker::default();
+            for _ in 0..FAILURES_MAX {
+                assert_eq!(call(&breaker, Err(kind)).await, Err(kind));
+            }
+            assert!(breaker.is_open(), "{kind:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn after_a_pulse_one_call_is_on_trial_and_its_answer_decides() {
         let breaker = opened().await;
         breaker.heard(&Ok(()));
@@ -160,6 +218,22 @@ mod tests {
         assert_eq!(call(&breaker, Ok(())).await, Ok(()));
         assert_eq!(call(&breaker, Ok(())).await, Ok(()));
         assert_eq!(breaker.down_for(), None);
+    }
+
+    #[tokio::test]
+    async fn pulses_that_fail_now_and_then_are_not_in_a_row() {
+        let breaker = Breaker::default();
+        let silence = Err::<(), _>(StoreError::new(StoreErrorKind::Timeout, ""));
+        for _ in 0..2 * FAILURES_MAX {
+            breaker.heard(&silence);
+            assert!(breaker.down_for().is_some() && !breaker.is_open());
+            breaker.heard(&Ok(()));
+            assert_eq!(breaker.down_for(), None);
+        }
+        // What a call has found out, no pulse takes back.
+        assert_eq!(call(&breaker, OUTAGE).await, OUTAGE);
+        breaker.heard(&Ok(()));
+        assert!(breaker.down_for().is_some());
     }
 
     #[tokio::test]

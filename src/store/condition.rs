@@ -13,10 +13,10 @@ pub struct Condition {
     reset: AtomicU64,
     /// Milliseconds by which the store's clock is ahead of ours.
     skew: AtomicI64,
-    /// Whether `refuses_since` is set: claims look here before they take its lock.
-    refuses: AtomicBool,
+    /// Whether `takes_none_since` is set: claims look here before they take its lock.
+    takes_none: AtomicBool,
     // A std mutex: never held across an await.
-    refuses_since: Mutex<Option<Instant>>,
+    takes_none_since: Mutex<Option<Instant>>,
 }
 
 impl Condition {
@@ -41,26 +41,43 @@ impl Condition {
         self.skew.store(millis, Ordering::Relaxed);
     }
 
-    /// The store answers, and took no claim: its memory or its disk is full, or we are not allowed to write.
-    pub fn refused(&self) {
-        self.refuses_since().get_or_insert_with(Instant::now);
-        self.refuses.store(true, Ordering::Relaxed);
+    /// The store did not take an event: it does not answer, its memory or its disk is full, or we are not allowed to write.
+    pub fn took_none(&self) {
+        self.takes_none_since().get_or_insert_with(Instant::now);
+        self.takes_none.store(true, Ordering::Relaxed);
     }
 
-    /// The store has taken a claim.
-    pub fn granted(&self) {
-        if self.refuses.load(Ordering::Relaxed) {
-            self.refuses.store(false, Ordering::Relaxed);
-            *self.refuses_since() = None;
+    /// The store has taken a new event. That it answers for one it knows says little: a full store does so too.
+    pub fn took_new(&self) {
+        if self.takes_none.load(Ordering::Relaxed) {
+            self.takes_none.store(false, Ordering::Relaxed);
+            *self.takes_none_since() = None;
         }
     }
 
-    /// For how long it has taken no claim, though it answers.
-    pub fn refuses_for(&self) -> Option<Duration> {
-        self.refuses_since().map(|since| since.elapsed())
+    /// For how long it has taken no new event that was to be claimed.
+    pub fn takes_none_for(&self) -> Option<Duration> {
+        self.takes_none_since().map(|since| since.elapsed())
     }
 
-    fn refuses_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.refuses_since.lock().unwrap_or_else(PoisonError::into_inner)
+    fn takes_none_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.takes_none_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_refuses_from_its_first_refusal_to_the_next_claim_it_grants() {
+        let condition = Condition::default();
+        assert_eq!(condition.takes_none_for(), None);
+        condition.took_none();
+        let first = *condition.takes_none_since();
+        condition.took_none();
+        assert_eq!(*condition.takes_none_since(), first);
+        condition.took_new();
+        assert_eq!(condition.takes_none_for(), None);
     }
 }

@@ -64,6 +64,11 @@ impl MemoryCells {
         }
     }
 
+    /// Removes the cells whose life is over.
+    pub fn sweep(&self) {
+        self.shelf().sweep(Instant::now());
+    }
+
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         // A panic elsewhere leaves a whole map behind: each operation is one insert or one look-up.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)

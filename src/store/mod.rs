@@ -55,7 +55,7 @@ pub struct Terms {
     pub body: BodyDigest,
     /// Whether another body under the same key is another event.
     pub body_matters: bool,
-    /// Why also a first claim may be a second one: the store may have lost an earlier.
+    /// Why the claim may be a second one, whatever the store says: it may have lost what came before.
     pub doubt: Option<Mark>,
 }
 
@@ -253,13 +253,17 @@ impl<C: Cells> Store<C> {
         Ok(ClaimOutcome::Claimed { claim: claim(first, stored), earlier })
     }
 
-    /// Takes back a claim that was never used. Tells whether it is gone; one that was not there may still be on its way.
-    pub async fn withdraw(&self, claim: &Claim) -> Result<bool, StoreError> {
+    /// Takes back a claim that was never used. Does nothing where another entry has taken its place.
+    pub async fn withdraw(&self, claim: &Claim) -> Result<(), StoreError> {
         let Claimed { attempt, doubt, body, retention, .. } = claim.held;
         let unmade = Failed { attempt: attempt.saturating_sub(1), doubt, status: None, body, at: entry::now() };
-        let change = Change { from: claim.stored.clone(), to: Entry::Failed(unmade).encode(), life: retention, at_age: None };
-        let swapped = self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await?;
-        Ok(swapped == Swapped::Written)
+        let unmade = Entry::Failed(unmade).encode();
+        let change = Change { from: claim.stored.clone(), to: unmade.clone(), life: retention, at_age: None };
+        if self.breaker.guard(self.cells.swap(claim.key.as_str(), change)).await? == Swapped::Differs(None) {
+            // The claim may still be on its way, on another connection: it must not find the place empty.
+            self.breaker.guard(self.cells.put_new(claim.key.as_str(), unmade, retention)).await?;
+        }
+        Ok(())
     }
 
     /// The consumer accepted the event: a fact, so it needs no token and may come late.
@@ -330,23 +334,26 @@ impl<C: Cells> Store<C> {
             Entry::Done(_) => return Ok(Cast::Done),
         };
         let doubt = doubt.or(Some(Mark::Unknown));
-        let failed = Failed { attempt, doubt, status: None, body: ended.body(), at: entry::now() };
-        let mut seen = self.breaker.guard(self.cells.put_new(key.as_str(), Entry::Failed(failed).encode(), life)).await?;
+        let failed = |attempt, body| Failed { attempt, doubt, status: None, body, at: entry::now() };
+        let unheard_of = Entry::Failed(failed(attempt, ended.body())).encode();
         for _ in 0..TURNS {
+            let seen = self.breaker.guard(self.cells.put_new(key.as_str(), unheard_of.clone(), life)).await?;
             let Some(from) = seen else { return Ok(Cast::Cast) };
-            let known = match decode(&from)? {
-                Entry::Failed(known) if known.doubt.is_some() => return Ok(Cast::Cast),
-                Entry::Failed(known) => known,
-                Entry::Claimed(claimed) if claimed.doubt.is_some() => return Ok(Cast::Cast),
-                Entry::Claimed(_) => return Ok(Cast::Claimed),
+            let (to, at_age) = match decode(&from)? {
+                Entry::Failed(Failed { doubt: Some(_), .. }) | Entry::Claimed(Claimed { doubt: Some(_), .. }) => {
+                    return Ok(Cast::Cast);
+                }
+                Entry::Failed(known) => (Failed { doubt, ..known }, None),
+                // Once its lease is over nobody is at work on it, and perhaps nobody ever comes to take it over.
+                Entry::Claimed(left) => (failed(left.attempt, left.body), Some(lease_over(&left))),
                 Entry::Done(_) => return Ok(Cast::Done),
             };
-            let to = Entry::Failed(Failed { doubt, ..known }).encode();
-            let change = Change { from, to, life, at_age: None };
-            seen = match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
-                Swapped::Written | Swapped::Young(_) => None,
-                Swapped::Differs(other) => other,
-            };
+            let change = Change { from, to: Entry::Failed(to).encode(), life, at_age };
+            match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
+                Swapped::Written => return Ok(Cast::Cast),
+                Swapped::Young(_) => return Ok(Cast::Claimed),
+                Swapped::Differs(_) => {}
+            }
         }
         Ok(Cast::Claimed)
     }
@@ -451,7 +458,8 @@ fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
     }
     let (attempt, doubt, at_age) = match entry {
         Entry::Done(done) => return Verdict::Done(done),
-        Entry::Failed(failed) => (failed.attempt, failed.doubt.or(first.doubt), None),
+        // What is there may be older than what was lost: a success may have followed the failure.
+        Entry::Failed(failed) => (failed.attempt, failed.doubt.or(terms.doubt), None),
         Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
     };
     let earlier = match (doubt, attempt) {

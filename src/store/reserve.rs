@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::cells::Cells;
 use super::memory::MemoryCells;
@@ -26,8 +26,6 @@ use crate::pipeline::identify::EventKey;
 const UNSURE_MAX: usize = 16_384;
 /// Entries that are written back side by side: their commands share the connection.
 const AT_ONCE: usize = 256;
-/// How often a claim is looked for that is to be withdrawn.
-const LOOKS: u8 = 3;
 /// Until those are looked at again that could not be written back yet.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -40,17 +38,9 @@ pub struct Reserve {
     /// Whether `cells` may hold anything: deliveries look here before they take its lock.
     in_use: AtomicBool,
     // A std mutex: never held across an await.
-    unsure: Mutex<VecDeque<Unsure>>,
+    unsure: Mutex<VecDeque<Claim>>,
     /// There is something to be written back, or nothing any more.
     changed: Notify,
-}
-
-/// A claim that may have been stored, or may still be: a server that wakes up carries out what it was sent before.
-#[derive(Clone, Debug)]
-struct Unsure {
-    claim: Claim,
-    /// How often it will be looked for.
-    looks: u8,
 }
 
 /// What became of one entry that was to be written back.
@@ -106,7 +96,7 @@ impl Reserve {
     pub fn withdraw(&self, claim: Claim) {
         let mut unsure = self.unsure();
         if unsure.len() < UNSURE_MAX {
-            unsure.push_back(Unsure { claim, looks: LOOKS });
+            unsure.push_back(claim);
         }
         self.changed.notify_one();
     }
@@ -143,7 +133,9 @@ impl Reserve {
     pub async fn keep_writing_back(&self, store: &Store, told: impl Fn(WrittenBack)) -> ! {
         loop {
             if self.is_settled() {
-                self.changed.notified().await;
+                // A claim of this process may be settled long after it was thought to be over: there is no word of that.
+                let _ = timeout(AGAIN, self.changed.notified()).await;
+                continue;
             }
             store.breaker().mended().await;
             if self.write_all_back(store, &told).await.is_err() || !self.is_settled() {
@@ -165,54 +157,52 @@ impl Reserve {
     }
 
     fn is_settled(&self) -> bool {
-        !self.in_use.load(Ordering::SeqCst) && self.unsure().is_empty()
+        self.cells.is_empty() && self.unsure().is_empty()
     }
 
     async fn write_all_back(&self, store: &Store, told: &impl Fn(WrittenBack)) -> Result<(), StoreError> {
+        // What the store would have forgotten by now need not be told.
+        self.cells.sweep();
+        self.in_use.store(true, Ordering::SeqCst);
         let keys: Vec<_> = self.cells.walk("", None).await?.cells.into_iter().map(|(key, _)| EventKey::stored(&key)).collect();
         for some in keys.chunks(AT_ONCE) {
+            let mut outage = None;
             for result in join_all(some.iter().map(|key| self.write_back(key, store))).await {
                 match result {
                     Ok(written) => told(written),
                     Err(error) if error.is_of_this_call() => tracing::debug!(%error, "an event cannot be written back yet"),
-                    Err(error) => return Err(error),
+                    Err(error) => outage = Some(error),
                 }
             }
+            outage.map_or(Ok(()), Err)?;
         }
         self.withdraw_all(store).await?;
-        // Off first, and on again if somebody has claimed in between.
-        self.in_use.store(false, Ordering::SeqCst);
+        self.in_use.store(!self.cells.is_empty(), Ordering::SeqCst);
+        // On again if somebody has claimed in between.
         self.in_use.fetch_or(!self.cells.is_empty(), Ordering::SeqCst);
         Ok(())
     }
 
     async fn withdraw_all(&self, store: &Store) -> Result<(), StoreError> {
-        let all: Vec<Unsure> = self.unsure().drain(..).collect();
+        let all: Vec<Claim> = self.unsure().drain(..).collect();
         // While an event is under way here, a claim that may be there keeps others from it.
-        let (busy, free): (Vec<_>, Vec<_>) = all.into_iter().partition(|unsure| self.cells.has(unsure.claim.key.as_str()));
+        let (busy, free): (Vec<_>, Vec<_>) = all.into_iter().partition(|claim| self.cells.has(claim.key.as_str()));
         self.unsure().extend(busy);
         let mut left = free.as_slice();
         while !left.is_empty() {
             let (some, rest) = left.split_at(left.len().min(AT_ONCE));
-            let results = join_all(some.iter().map(|unsure| store.withdraw(&unsure.claim))).await;
-            for (result, Unsure { claim, looks }) in results.into_iter().zip(some.iter().cloned()) {
-                match result {
-                    // Not there, perhaps not yet.
-                    Ok(false) if looks > 1 => self.unsure().push_back(Unsure { claim, looks: looks - 1 }),
-                    Err(error) if !error.is_of_this_call() => {
-                        self.unsure().extend(left.iter().cloned());
-                        return Err(error);
-                    }
-                    // What is refused is left to its lease.
-                    Ok(_) | Err(_) => {}
-                }
+            let results = join_all(some.iter().map(|claim| store.withdraw(claim))).await;
+            // What is refused is left to its lease.
+            if let Some(error) = results.into_iter().filter_map(Result::err).find(|error| !error.is_of_this_call()) {
+                self.unsure().extend(left.iter().cloned());
+                return Err(error);
             }
             left = rest;
         }
         Ok(())
     }
 
-    fn unsure(&self) -> MutexGuard<'_, VecDeque<Unsure>> {
+    fn unsure(&self) -> MutexGuard<'_, VecDeque<Claim>> {
         self.unsure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

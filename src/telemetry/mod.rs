@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::config::Provider;
 use crate::scheme::Disproof;
-use crate::store::{Done, Mark, StoreError, StoreErrorKind};
+use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
 use metrics::{Metrics, ProviderMetrics};
 pub use outcome::{Amends, Limit, Outcome, StoreOp};
 
@@ -52,6 +52,17 @@ impl Telemetry {
             self.metrics.store_seconds(op).observe(started.elapsed().as_secs_f64());
         }
         result
+    }
+
+    /// The store was told of an event that was handled without it.
+    pub fn written_back(&self, written: WrittenBack) {
+        let amends = match written {
+            WrittenBack::Done => Amends::Done,
+            WrittenBack::Doubt => Amends::Doubt,
+            WrittenBack::Conflict => Amends::Conflict,
+            WrittenBack::Nothing | WrittenBack::ClaimedHere | WrittenBack::ClaimedThere => return,
+        };
+        self.metrics.written_back(amends).inc();
     }
 
     /// A request that belongs to no provider: often the first mistake of whoever sets things up.

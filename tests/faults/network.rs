@@ -1,7 +1,7 @@
 //! A network between a proxy and its store that loses one answer, cuts one instance off, or leads it to another server.
 
 use std::net::SocketAddr;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::task::JoinHandle;
 
@@ -172,6 +172,19 @@ async fn a_release_that_was_lost_is_sent_again_and_the_next_delivery_is_forwarde
     for budget in [AMPLE, SHORT] {
         a_release_is_made_good(Fault::Lose(Way::There), "1c|", budget).await;
     }
+}
+
+#[tokio::test]
+async fn a_failure_is_passed_on_once_its_release_is_stored() {
+    let consumer = Consumer::deciding(|seen, nth| Act::Answer(if (seen.event_id(), nth) == ("e1", 1) { 500 } else { 200 })).await;
+    let scene = scene(&consumer, AMPLE).await;
+    let other = in_front_of(&consumer).store(&scene.redis.url()).start();
+    assert_eq!(other.send(&stripe("before")).await.outcome(), "duplicate");
+    // Far below the time that a failure waits for its release.
+    scene.network.set(Fault::Delay(Duration::from_millis(50)));
+    assert_eq!(scene.proxy.send(&stripe("e1")).await.outcome(), "failed");
+    assert_eq!(other.send(&stripe("e1")).await.outcome(), "forwarded");
+    assert!(scene.proxy.stop().await && other.stop().await);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::eventually;
 use crate::support::instance::Instance;
+use crate::support::keys::Keys;
 use crate::support::proxy::in_front_of;
 use crate::support::redis::RedisProcess;
 use crate::support::sender::{Answer, stripe};
@@ -112,6 +113,41 @@ async fn a_copy_at_the_other_instance_waits_for_the_outcome() {
         assert_eq!(leading.await.unwrap().status, status);
         let answer = waiting.await.unwrap();
         assert_eq!((answer.status, answer.outcome()), told);
+        assert_eq!(consumer.count("e1"), 1);
+    }
+}
+
+/// What may befall the copy that another instance waits for, and what the sender there is told.
+#[derive(Clone, Copy, Debug)]
+enum Befalls {
+    AnAnswerThatDoesNotCount,
+    ItsClaimIsLost,
+    TheStoreIsGone,
+}
+
+#[tokio::test]
+async fn a_copy_that_waits_elsewhere_is_told_success_only_where_there_was_one() {
+    let ends = [(Befalls::AnAnswerThatDoesNotCount, 502), (Befalls::ItsClaimIsLost, 503), (Befalls::TheStoreIsGone, 503)];
+    for (befalls, told) in ends {
+        let gate = Gate::closed();
+        let behind = gate.clone();
+        let consumer = Consumer::deciding(move |_, _| Act::Behind(behind.clone(), Box::new(Act::Answer(200)))).await;
+        let mut redis = RedisProcess::start();
+        let setup = in_front_of(&consumer).store(&redis.url()).stripe("complete_on = [201]");
+        let (here, elsewhere) = (setup.start(), setup.start());
+        let leading = here.sending(&stripe("e1"));
+        consumer.arrived("e1", 1).await;
+        let waiting = elsewhere.sending(&stripe("e1"));
+        let looks = async || elsewhere.metrics().await.value("hookonce_store_seconds_count", &[("op", "look")]);
+        eventually("a look at the claim", async || (looks().await >= 1.0).then_some(())).await;
+        match befalls {
+            Befalls::AnAnswerThatDoesNotCount => gate.open(),
+            Befalls::ItsClaimIsLost => Keys::of(&redis).remove(&Keys::name("stripe", "e1")),
+            Befalls::TheStoreIsGone => redis.kill(),
+        }
+        assert_eq!(waiting.await.unwrap().status, told, "{befalls:?}");
+        gate.open();
+        assert_eq!(leading.await.unwrap().status, 502);
         assert_eq!(consumer.count("e1"), 1);
     }
 }

@@ -112,6 +112,22 @@ async fn when_the_first_copy_fails_no_copy_is_told_success() {
 }
 
 #[tokio::test]
+async fn when_the_first_copy_ends_unknown_no_copy_is_told_success() {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Close))).await;
+    let proxy = in_front_of(&consumer).top("workers = 1").start();
+    let copies = proxy.sending_copies(&stripe("e1"), 5).await;
+    consumer.arrived("e1", 1).await;
+    gate.open();
+    for copy in copies {
+        assert_eq!(copy.await.unwrap().status, 504);
+    }
+    assert_eq!(consumer.count("e1"), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
 async fn copies_beyond_the_limit_of_waiters_are_told_to_come_back() {
     let gate = Gate::closed();
     let consumer = gated(&gate, 200).await;

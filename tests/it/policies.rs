@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::eventually;
 use crate::support::instance::Instance;
+use crate::support::keys::Keys;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
 use crate::support::sender::{Delivery, SECRET, github, github_with, stripe, stripe_with};
@@ -140,6 +141,8 @@ mod on_conflict {
             proxy.counted("hookonce_claims_in_flight", &[("provider", "github")], 0.0).await;
         }
         assert_eq!(marks(&consumer), marked(&["", "conflict"]));
+        // A consumer that tells events apart by their ids must not drop the second.
+        assert_eq!((consumer.count("e1"), consumer.counts().len()), (1, 2));
         let metrics = proxy.metrics().await;
         assert_eq!(metrics.marked("github", "conflict"), 1.0);
         assert_eq!(metrics.value("hookonce_conflicts_total", &[("provider", "github")]), 2.0);
@@ -184,6 +187,49 @@ mod on_conflict {
         assert_eq!(copy.await.unwrap().outcome(), "duplicate");
         assert_eq!(other.await.unwrap().outcome(), "conflict");
         assert_eq!(consumer.seen().len(), 2);
+        assert!(proxy.stop().await);
+    }
+
+    const SOON: &str = "100";
+
+    /// Else the other body would be taken for new under that key, once it is free, whatever has become of it.
+    #[tokio::test]
+    async fn the_first_body_is_remembered_as_long_as_the_other() {
+        let consumer = Consumer::deciding(|seen, _| Act::Answer(if seen.mark().is_none() { 200 } else { 500 })).await;
+        let redis = RedisProcess::start();
+        let (proxy, mut keys, main) =
+            (in_front_of(&consumer).store(&redis.url()).start(), Keys::of(&redis), Keys::name("github", "e1"));
+        assert_eq!(proxy.send(&one()).await.outcome(), "forwarded");
+        keys.done("github", "e1").await;
+        keys.order(&["EXPIRE", &main, SOON]);
+        assert_eq!(proxy.send(&two()).await.outcome(), "failed");
+        assert!(keys.ttl(&main) > SOON.parse().unwrap());
+        assert!(proxy.stop().await);
+    }
+
+    #[tokio::test]
+    async fn the_first_body_is_remembered_as_long_as_one_that_ends_after_it() {
+        let gates = [Gate::closed(), Gate::closed()];
+        let held = gates.clone();
+        let consumer = Consumer::deciding(move |seen, _| {
+            Act::Behind(held[usize::from(seen.mark().is_some())].clone(), Box::new(Act::Answer(200)))
+        })
+        .await;
+        let redis = RedisProcess::start();
+        let (proxy, mut keys, main) =
+            (in_front_of(&consumer).store(&redis.url()).start(), Keys::of(&redis), Keys::name("github", "e1"));
+        let first = proxy.sending(&one());
+        consumer.arrived("e1", 1).await;
+        let other = proxy.sending(&two());
+        eventually("both are with the consumer", async || (consumer.seen().len() == 2).then_some(())).await;
+        gates[0].open();
+        assert_eq!(first.await.unwrap().outcome(), "forwarded");
+        keys.done("github", "e1").await;
+        keys.order(&["EXPIRE", &main, SOON]);
+        gates[1].open();
+        assert_eq!(other.await.unwrap().outcome(), "conflict");
+        proxy.counted("hookonce_claims_in_flight", &[("provider", "github")], 0.0).await;
+        assert!(keys.ttl(&main) > SOON.parse().unwrap());
         assert!(proxy.stop().await);
     }
 

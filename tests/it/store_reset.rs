@@ -21,8 +21,11 @@ async fn resets(proxy: &Proxy) -> f64 {
 
 /// Waits until the proxy has looked at the store before: the first turn of its watch is over when the second begins.
 pub async fn knows_its_store(proxy: &Proxy) {
-    let pulses = async || proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
-    eventually("a second pulse", async || (pulses().await >= 2.0).then_some(())).await;
+    eventually("a second pulse", async || (pulses(proxy).await >= 2.0).then_some(())).await;
+}
+
+async fn pulses(proxy: &Proxy) -> f64 {
+    proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")])
 }
 
 async fn counts_a_reset(proxy: &Proxy) {
@@ -115,6 +118,9 @@ async fn a_server_that_comes_back_with_its_data_may_have_lost_its_latest_writes(
         .await;
     assert_eq!(proxy.send(&stripe_from("unknown", -60)).await.outcome(), "forwarded");
     assert_eq!(marks_of(&consumer, "unknown"), [Some("store-reset".to_owned())]);
+    let before = pulses(&proxy).await;
+    eventually("two more pulses", async || (pulses(&proxy).await >= before + 2.0).then_some(())).await;
+    assert_eq!(resets(&proxy).await, 1.0);
     assert!(proxy.stop().await);
 }
 
@@ -129,5 +135,21 @@ async fn a_new_store_and_a_restart_of_our_own_are_none() {
         assert_eq!(resets(&proxy).await, 0.0);
         assert!(proxy.stop().await);
         assert_eq!(marks_of(&consumer, event), [None]);
+    }
+}
+
+#[tokio::test]
+async fn a_reset_marks_nothing_once_the_store_would_have_forgotten_in_any_case() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let year = 365 * 86_400;
+    for (age, mark) in [(60, Some("store-reset".to_owned())), (year, None)] {
+        let event = format!("from-before-{age}");
+        let reset = now().duration_since(UNIX_EPOCH).unwrap().as_secs() - age;
+        Keys::of(&redis).put("test:marker", &format!("1m|AAAAAAAAAAAAAAAAAAAAAA|{reset}000|0"), 100);
+        let proxy = in_front_of(&consumer).store(&redis.url()).start();
+        knows_its_store(&proxy).await;
+        assert_eq!(proxy.send(&stripe_from(&event, -2 * year as i64)).await.outcome(), "forwarded");
+        assert_eq!(marks_of(&consumer, &event), [mark]);
+        assert!(proxy.stop().await);
     }
 }

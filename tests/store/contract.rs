@@ -87,8 +87,10 @@ on_every_store! {
     a_completion_that_is_recorded_later_wins_and_tells_of_another
     a_doubt_that_is_cast_later_sticks_unless_the_event_is_done
     a_doubt_waits_for_a_claim_to_end
+    a_doubt_does_not_wait_for_a_claim_that_nobody_settles
     what_is_written_back_leaves_foreign_values_alone
     the_marker_is_made_once_and_tells_of_changes
+    of_concurrent_resets_the_latest_is_dated
     a_repeated_put_new_is_recognised
     a_repeated_swap_is_recognised
     a_swap_compares_and_looks_at_the_age
@@ -207,8 +209,10 @@ async fn after_a_failure_the_next_claim_is_not_in_doubt<F: Fixture>(fixture: &F)
     let (store, key) = (fixture.store(), event_key());
     let first = first_claim(&store, &key, &terms(LONG_LEASE)).await;
     assert_eq!(store.fail(&first, Some(503), None).await.unwrap(), Released::Released);
-    let Entry::Failed(failed) = remembered(&store, &key).await.entry else { panic!("not failed") };
+    let found = remembered(&store, &key).await;
+    let Entry::Failed(failed) = found.entry else { panic!("not failed") };
     assert_eq!((failed.attempt, failed.doubt, failed.status), (1, None, Some(503)));
+    assert!(found.left > RETENTION - PATIENCE, "{:?}", found.left);
     let (second, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
     assert_eq!((earlier, second.attempt(), second.doubt()), (Earlier::Failed, 2, None));
 }
@@ -660,6 +664,7 @@ async fn a_claim_that_is_withdrawn_was_never_made<F: Fixture>(fixture: &F) {
     store.fail(&again, None, Some(Mark::Unknown)).await.unwrap();
     let (third, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
     store.withdraw(&third).await.unwrap();
+    assert!(remembered(&store, &key).await.left > RETENTION - PATIENCE);
     let (again, earlier) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
     assert_eq!((again.attempt(), again.doubt(), earlier), (3, Some(Mark::Unknown), Earlier::Unknown));
 }
@@ -721,6 +726,7 @@ async fn a_doubt_that_is_cast_later_sticks_unless_the_event_is_done<F: Fixture>(
         }
     }
     for key in [&absent, &failed] {
+        assert!(remembered(&store, key).await.left > RETENTION - PATIENCE);
         let (claim, earlier) = next_claim(&store, key, &terms(LONG_LEASE)).await;
         assert_eq!((claim.attempt(), claim.doubt(), earlier), (2, Some(Mark::Unknown), Earlier::Unknown));
     }
@@ -737,6 +743,20 @@ async fn a_doubt_waits_for_a_claim_to_end<F: Fixture>(fixture: &F) {
     store.fail(&claim, Some(500), None).await.unwrap();
     assert_eq!(store.cast_doubt(&key, &ended, RETENTION).await.unwrap(), Cast::Cast);
     assert_eq!(next_claim(&store, &key, &terms(LONG_LEASE)).await.0.doubt(), Some(Mark::Unknown));
+}
+
+async fn a_doubt_does_not_wait_for_a_claim_that_nobody_settles<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    let lost = first_claim(&store, &event_key(), &terms(LEASE)).await;
+    let ended = store.look(&lost.key).await.unwrap().unwrap().entry;
+    first_claim(&store, &key, &terms(LEASE)).await;
+    let began = Instant::now();
+    while store.cast_doubt(&key, &ended, RETENTION).await.unwrap() != Cast::Cast {
+        assert!(began.elapsed() < LEASE + PATIENCE, "its lease has been over for long");
+        sleep(TICK).await;
+    }
+    let (claim, _) = next_claim(&store, &key, &terms(LONG_LEASE)).await;
+    assert_eq!((claim.attempt(), claim.doubt()), (2, Some(Mark::Unknown)));
 }
 
 async fn what_is_written_back_leaves_foreign_values_alone<F: Fixture>(fixture: &F) {
@@ -768,4 +788,13 @@ async fn the_marker_is_made_once_and_tells_of_changes<F: Fixture>(fixture: &F) {
     assert!(!amended.is_of_same_store(&store.mark(event_key().as_str(), None).await.unwrap()));
     store.cells().put(key, bytes("theirs"), RETENTION).await.unwrap();
     assert_eq!(store.pulse(key).await.unwrap_err().kind, StoreErrorKind::Foreign);
+}
+
+async fn of_concurrent_resets_the_latest_is_dated<F: Fixture>(fixture: &F) {
+    let (store, key) = (fixture.store(), event_key());
+    store.mark(key.as_str(), None).await.unwrap();
+    let [early, late] = [1, 2].map(|seconds| Some(std::time::UNIX_EPOCH + Duration::from_secs(seconds)));
+    let marked = tokio::join!(store.mark(key.as_str(), late), store.mark(key.as_str(), early));
+    assert!(marked.0.is_ok() && marked.1.is_ok());
+    assert_eq!(store.pulse(key.as_str()).await.unwrap().unwrap().reset, late);
 }

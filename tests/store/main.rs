@@ -4,6 +4,7 @@
 
 mod contract;
 mod file;
+mod fleeting;
 mod frozen;
 mod redis;
 mod redis_cluster;

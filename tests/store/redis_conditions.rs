@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hookonce::pipeline::hold::Hold;
 use hookonce::store::cells::{Cells, StoreError};
 use hookonce::store::redis::RedisCells;
-use hookonce::store::{ClaimOutcome, Completed, Released, StoreErrorKind};
+use hookonce::store::{AnyCells, ClaimOutcome, Completed, Released, Store, StoreErrorKind};
+use hookonce::telemetry::Telemetry;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::fault_proxy::{Fault, FaultProxy, Way};
 use crate::support::redis::{RedisProcess, wait_until};
 use crate::support::{
-    BUDGET, LONG_LEASE, RETENTION, SLACK, accepted, event_key, first_claim, next_claim, server_at, store_at, terms,
+    BUDGET, LONG_LEASE, PATIENCE, RETENTION, SLACK, accepted, event_key, first_claim, next_claim, server_at, store_at, terms,
 };
 
 const SHORT_BUDGET: Duration = Duration::from_millis(300);
@@ -193,6 +195,28 @@ async fn a_claim_whose_answer_was_lost_is_recognised() {
         assert!(matches!(store.claim(&key, &terms).await.unwrap(), ClaimOutcome::InFlight { .. }));
         assert_eq!(store.complete(&claim, accepted(&claim)).await.unwrap(), Completed::Own);
     }
+}
+
+/// A holder that counted from the answer would believe in its lease for longer than the store does.
+#[tokio::test]
+async fn a_lease_is_counted_from_when_it_was_asked_for_however_late_the_answer() {
+    const LATE: Duration = Duration::from_millis(200);
+    let process = RedisProcess::start();
+    let network = FaultProxy::to(([127, 0, 0, 1], process.port()).into()).await;
+    let store = Store::new(AnyCells::Redis(server_at(&format!("redis://{}", network.address()), BUDGET).connect()));
+    store.pulse("marker").await.unwrap();
+    network.set(Fault::Delay(LATE));
+    let claim = first_claim(&store, &event_key(), &terms(Duration::from_millis(1500))).await;
+    assert!(claim.since() + LATE <= Instant::now());
+    let (hold, telemetry) = (Hold::of(&claim, &store), Telemetry::new().unwrap());
+    let before = hold.until();
+    let renewed = async {
+        while hold.until() == before {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    hold.during(timeout(PATIENCE, renewed), &telemetry).await.unwrap();
+    assert!(hold.until() + LATE <= Instant::now() + claim.lease());
 }
 
 #[tokio::test]

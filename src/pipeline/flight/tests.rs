@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::UNIX_EPOCH;
 
+use http::{HeaderMap, StatusCode};
 use shuttle::future::block_on;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread;
@@ -220,4 +221,27 @@ fn two_deliveries_agree_in_every_order() {
     for (panics_at, other) in [0, 2, STEPS].into_iter().flat_map(|panics_at| [(panics_at, b"a"), (panics_at, b"b")]) {
         shuttle::check_dfs(move || crowd(vec![(b"a", panics_at), (other, STEPS)]), None);
     }
+}
+
+#[test]
+fn a_copy_is_a_duplicate_only_of_what_the_consumer_has_accepted() {
+    let answered = |is_success| {
+        Ending::Answered(Arc::new(Shared { status: StatusCode::OK, headers: HeaderMap::new(), body: None, is_success }))
+    };
+    let alone = move || {
+        let flights = Arc::new(Flights::new(8));
+        let join = || flights.join(&key(), body(b"{}"), true);
+        let Joined::Lead(lead) = join() else { panic!("the first leads") };
+        for ending in [answered(false), Ending::Refused(Refusal::LeaseLost), Ending::Acked, Ending::Moved] {
+            lead.end(ending);
+            assert!(matches!(join(), Joined::Follow(_)));
+        }
+        lead.accepted();
+        assert!(matches!(join(), Joined::Accepted(_)));
+        lead.end(answered(true));
+        assert!(matches!(join(), Joined::Accepted(_)));
+        drop(lead);
+        assert!(matches!(join(), Joined::Lead(_)));
+    };
+    shuttle::check_random(alone, 1);
 }

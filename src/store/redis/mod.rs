@@ -296,7 +296,8 @@ impl Place {
             (Some(master), Some(scan)) if mark == Some(&view.mark()) && master < view.masters.len() => {
                 Ok(Self { master, scan: scan.to_owned() })
             }
-            _ => Err(StoreError::new(StoreErrorKind::NotReady, "the servers have changed under the search: begin it again")),
+            // No outage: the servers serve, and deliveries have nothing to do with it.
+            _ => Err(StoreError::new(StoreErrorKind::Refused, "the servers have changed under the search: begin it again")),
         }
     }
 

@@ -116,25 +116,13 @@ async fn one_that_cannot_be_written_back_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_stored_late_is_withdrawn_all_the_same() {
-    let (reserve, store, elsewhere) = (reserve(), in_memory(), in_memory());
-    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e1"), &terms()).await.unwrap() else { panic!("taken") };
-    reserve.withdraw(claim);
-    reserve.withdraw_all(&store).await.unwrap();
-    // The server wakes up and carries out what it was sent.
-    let late = elsewhere.cells().read(key("e1").as_str()).await.unwrap().unwrap();
-    store.cells().put(key("e1").as_str(), late.value, RETENTION).await.unwrap();
-    reserve.withdraw_all(&store).await.unwrap();
-    assert!(matches!(store.claim(&key("e1"), &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
-    assert!(reserve.is_settled());
-    // One that never comes is not looked for without end.
-    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e2"), &terms()).await.unwrap() else { panic!("taken") };
-    reserve.withdraw(claim);
-    for _ in 0..LOOKS {
-        assert!(!reserve.is_settled());
-        reserve.withdraw_all(&store).await.unwrap();
-    }
-    assert!(reserve.is_settled());
+async fn one_that_is_refused_is_kept_and_does_not_hold_up_the_others() {
+    let (reserve, full) = (reserve(), Store::new(AnyCells::Memory(MemoryCells::bounded(1))));
+    reserve.withdraw(unsure(&full, &key("unsure")).await);
+    claim_for(&reserve, &key("unknown"), Duration::ZERO).await;
+    reserve.write_all_back(&full, &|_| ()).await.unwrap();
+    assert_eq!(reserve.unsettled(), 1);
+    assert!(matches!(full.claim(&key("unsure"), &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
 }
 
 #[tokio::test]
@@ -158,5 +146,122 @@ async fn claims_that_may_have_been_stored_are_withdrawn() {
     }
     for key in &keys {
         assert!(matches!(store.claim(key, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_nobody_settles_does_not_keep_a_doubt_from_the_store() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [live, left] = ["live", "left"].map(key);
+    for (key, lease) in [(&live, LEASE), (&left, Duration::ZERO)] {
+        store.claim(key, &Terms { lease, ..terms() }).await.unwrap();
+        claim_for(&reserve, key, Duration::ZERO).await;
+    }
+    assert_eq!(reserve.write_back(&live, &store).await.unwrap(), WrittenBack::ClaimedThere);
+    assert_eq!(reserve.write_back(&left, &store).await.unwrap(), WrittenBack::Doubt);
+    assert_eq!(reserve.unsettled(), 1);
+    let claim = store.claim(&left, &terms()).await.unwrap();
+    assert!(matches!(claim, ClaimOutcome::Claimed { claim, .. } if (claim.attempt(), claim.doubt()) == (2, Some(Mark::Unknown))));
+}
+
+#[tokio::test]
+async fn one_that_is_settled_after_all_is_written_back_too() {
+    let (reserve, store) = (reserve(), in_memory());
+    let claim = claim_for(&reserve, &key("e1"), Duration::ZERO).await;
+    assert_eq!(reserve.write_back(&key("e1"), &store).await.unwrap(), WrittenBack::Doubt);
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    reserve.local().complete(&claim, done(&claim, 200, SystemTime::UNIX_EPOCH, None)).await.unwrap();
+    tokio::select! {
+        never = reserve.keep_writing_back(&store, |_| ()) => never,
+        () = reserve.settled() => {}
+    }
+    assert!(matches!(store.claim(&key("e1"), &terms()).await.unwrap(), ClaimOutcome::Done(_)));
+}
+
+#[tokio::test]
+async fn what_has_outlived_its_retention_is_not_waited_for() {
+    let (reserve, store) = (reserve(), in_memory());
+    claim_here(&reserve, &key("e1")).await;
+    let held = reserve.cells.read(key("e1").as_str()).await.unwrap().unwrap();
+    reserve.cells.put(key("e1").as_str(), held.value, Duration::ZERO).await.unwrap();
+    let settling = async {
+        tokio::select! {
+            never = reserve.keep_writing_back(&store, |_| ()) => never,
+            () = reserve.settled() => {}
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(5), settling).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_claim_that_comes_after_it_was_withdrawn_is_too_late() {
+    let (elsewhere, store) = (in_memory(), in_memory());
+    let ClaimOutcome::Claimed { claim, .. } = elsewhere.claim(&key("e1"), &terms()).await.unwrap() else { panic!() };
+    store.withdraw(&claim).await.unwrap();
+    let found = store.cells().put_new(key("e1").as_str(), claim.stored, RETENTION).await.unwrap();
+    assert!(found.is_some());
+    let next = store.claim(&key("e1"), &terms()).await.unwrap();
+    assert!(matches!(next, ClaimOutcome::Claimed { claim, earlier: Earlier::None } if claim.attempt() == 1));
+}
+
+/// Claims an event in the store, as somebody does who will never hear of it.
+async fn unsure(store: &Store, key: &EventKey) -> Claim {
+    match store.claim(key, &terms()).await.unwrap() {
+        ClaimOutcome::Claimed { claim, .. } => claim,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_does_not_take_is_kept_until_it_does() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [accepted, unknown, lost] = ["accepted", "unknown", "lost"].map(key);
+    complete_here(&reserve, &accepted).await;
+    claim_for(&reserve, &unknown, Duration::ZERO).await;
+    reserve.withdraw(unsure(&store, &lost).await);
+    for _ in 0..3 {
+        store.breaker().heard(&Err::<(), _>(StoreError::new(StoreErrorKind::Timeout, "")));
+    }
+    assert!(reserve.write_back(&accepted, &store).await.is_err());
+    assert!(reserve.write_back(&unknown, &store).await.is_err());
+    assert!(reserve.withdraw_all(&store).await.is_err());
+    assert_eq!(reserve.unsettled(), 2);
+    store.breaker().heard(&Ok(()));
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    assert!(reserve.is_settled());
+    assert!(matches!(store.claim(&accepted, &terms()).await.unwrap(), ClaimOutcome::Done(_)));
+    assert!(matches!(store.claim(&unknown, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::Unknown, .. }));
+    assert!(matches!(store.claim(&lost, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+}
+
+#[tokio::test]
+async fn a_claim_that_may_be_stored_keeps_others_out_while_its_event_is_under_way_here() {
+    let (reserve, store) = (reserve(), in_memory());
+    let event = key("e1");
+    reserve.withdraw(unsure(&store, &event).await);
+    let claim = claim_here(&reserve, &event).await;
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    assert!(matches!(store.claim(&event, &terms()).await.unwrap(), ClaimOutcome::InFlight { .. }));
+    assert_eq!(reserve.write_back(&event, &store).await.unwrap(), WrittenBack::ClaimedHere);
+    reserve.local().fail(&claim, Some(500), None).await.unwrap();
+    reserve.write_all_back(&store, &|_| ()).await.unwrap();
+    assert!(matches!(store.claim(&event, &terms()).await.unwrap(), ClaimOutcome::Claimed { earlier: Earlier::None, .. }));
+}
+
+#[tokio::test]
+async fn a_doubt_here_outlives_a_failure_and_a_claim_elsewhere() {
+    let (reserve, store) = (reserve(), in_memory());
+    let [failed, taken] = ["failed", "taken"].map(key);
+    let claim = claim_here(&reserve, &failed).await;
+    reserve.local().fail(&claim, None, Some(Mark::Unknown)).await.unwrap();
+    claim_for(&reserve, &taken, Duration::ZERO).await;
+    let elsewhere = unsure(&store, &taken).await;
+    assert_eq!(reserve.write_back(&failed, &store).await.unwrap(), WrittenBack::Doubt);
+    assert_eq!(reserve.write_back(&taken, &store).await.unwrap(), WrittenBack::ClaimedThere);
+    store.fail(&elsewhere, Some(500), None).await.unwrap();
+    assert_eq!(reserve.write_back(&taken, &store).await.unwrap(), WrittenBack::Doubt);
+    for event in [&failed, &taken] {
+        let outcome = store.claim(event, &terms()).await.unwrap();
+        assert!(matches!(outcome, ClaimOutcome::Claimed { earlier: Earlier::Unknown, .. }), "{outcome:?}");
     }
 }

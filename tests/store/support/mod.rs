@@ -47,7 +47,7 @@ pub const TICK: Duration = Duration::from_millis(2);
 /// The longest a test waits for something that must come.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// What scheduling may add to a budget.
-pub const SLACK: Duration = Duration::from_millis(200);
+pub const SLACK: Duration = Duration::from_millis(500);
 /// What a call of a Redis store may take.
 pub const BUDGET: Duration = Duration::from_secs(2);
 
