@@ -1,7 +1,8 @@
 //! A consumer that keeps a ledger, and behaves as the dice say. It reads and writes its connections itself: a server's
 //! library would not let it misbehave.
 
-use std::io;
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,8 @@ use super::provider::PLACE;
 /// Longer than any proxy of a round waits for an answer.
 const HANG: Duration = Duration::from_secs(5);
 const HEADERS_MAX: usize = 64;
+/// How much is shown of what is no delivery.
+const GARBLED_MAX: usize = 200;
 
 /// What it does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,7 @@ struct Books {
     fails: usize,
     behaves: AtomicBool,
     ledger: Mutex<Vec<Forward>>,
+    garbled: Mutex<Vec<String>>,
 }
 
 impl Consumer {
@@ -99,6 +103,7 @@ impl Consumer {
             fails: plan.consumer_fails,
             behaves: AtomicBool::new(false),
             ledger: Mutex::default(),
+            garbled: Mutex::default(),
         };
         let books = Arc::new(books);
         let serving = tokio::spawn(accept(listener, Arc::clone(&books))).abort_handle();
@@ -112,6 +117,11 @@ impl Consumer {
 
     pub fn ledger(&self) -> Vec<Forward> {
         self.books.ledger.lock().unwrap().clone()
+    }
+
+    /// What came and was no delivery.
+    pub fn garbled(&self) -> Vec<String> {
+        self.books.garbled.lock().unwrap().clone()
     }
 }
 
@@ -134,7 +144,12 @@ async fn accept(listener: TcpListener, books: Arc<Books>) {
 /// Answers requests until the connection, or its patience with it, ends.
 async fn serve(mut stream: TcpStream, books: Arc<Books>) {
     let mut read = Vec::new();
-    while let Ok(Some(request)) = Seen::read(&mut stream, &mut read).await {
+    loop {
+        let request = match Seen::read(&mut stream, &mut read).await {
+            Ok(Some(request)) => request,
+            Err(error) if error.kind() == ErrorKind::InvalidData => return books.garbled(&read),
+            Ok(None) | Err(_) => return,
+        };
         let (row, act) = books.write_down(request);
         if !matches!(books.perform(act, row, &mut stream).await, Ok(true)) {
             return;
@@ -154,7 +169,7 @@ impl Seen {
     /// The next request; `None` where the connection ends between two.
     async fn read(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Option<Self>> {
         loop {
-            if let Some((seen, length)) = Self::parse(read) {
+            if let Some((seen, length)) = Self::parse(read).map_err(|why| io::Error::new(ErrorKind::InvalidData, why))? {
                 read.drain(..length);
                 return Ok(Some(seen));
             }
@@ -165,21 +180,19 @@ impl Seen {
     }
 
     /// A whole request and its length, if it is there.
-    fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
+    fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, Box<dyn Error + Send + Sync>> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
-        let httparse::Status::Complete(head) = request.parse(bytes).expect("the proxy writes proper requests") else {
-            return None;
-        };
+        let httparse::Status::Complete(head) = request.parse(bytes)? else { return Ok(None) };
         let header = |name: &str| {
             let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
-            Some(std::str::from_utf8(found.value).unwrap().to_owned())
+            Some(String::from_utf8_lossy(found.value).into_owned())
         };
-        let length: usize = header("content-length").expect("the proxy knows the length").parse().unwrap();
-        let body = bytes.get(head..head + length)?.to_vec();
-        let event = header(PLACE).expect("headers are passed on").parse().unwrap();
-        let seen = Self { event, id: header("hookonce-event-id"), mark: header("hookonce-maybe-duplicate"), body };
-        Some((seen, head + length))
+        let length: usize = header("content-length").ok_or("no length")?.parse()?;
+        let Some(body) = bytes.get(head..head + length) else { return Ok(None) };
+        let event = header(PLACE).ok_or("no event")?.parse()?;
+        let (id, mark) = (header("hookonce-event-id"), header("hookonce-maybe-duplicate"));
+        Ok(Some((Self { event, id, mark, body: body.to_vec() }, head + length)))
     }
 }
 
@@ -194,6 +207,12 @@ impl Books {
         let (began, is_clear) = (self.clock.now(), act.is_clear());
         ledger.push(Forward { event, id, mark, body: digest(&body), began, is_clear, effect: None });
         (ledger.len() - 1, act)
+    }
+
+    /// Notes something that no proxy should have written.
+    fn garbled(&self, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(GARBLED_MAX)]).into_owned();
+        self.garbled.lock().unwrap().push(text);
     }
 
     fn take_effect(&self, row: usize) {

@@ -132,6 +132,9 @@ impl Round {
         for leak in self.leaks().await {
             broken(Broken::Leak, leak);
         }
+        for garbled in self.consumer.garbled() {
+            broken(Broken::Altered, format!("no delivery: {garbled:?}"));
+        }
         for panic in self.fleet.panics() {
             broken(Broken::Panic, panic);
         }

@@ -10,12 +10,10 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
-
-use super::redis::quiet_port;
 
 /// What the network does, to connections that are open and to those to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +58,10 @@ pub struct FaultProxy {
 impl FaultProxy {
     /// In front of a server, which need not be there yet.
     pub async fn to(server: SocketAddr) -> Self {
-        // A quiet port, which nobody takes while it is given back for a time.
-        let (listener, address) = loop {
-            let address = SocketAddr::from(([127, 0, 0, 1], quiet_port()));
-            if let Ok(listener) = TcpListener::bind(address).await {
-                break (listener, address);
-            }
-        };
+        let door = Door::Open(TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let address = door.address();
         let state = watch::Sender::new(State { server, fault: Fault::None, severed: 0 });
-        let listening = tokio::spawn(listen(listener, address, state.subscribe())).abort_handle();
+        let listening = tokio::spawn(listen(door, state.subscribe())).abort_handle();
         Self { address, state, listening }
     }
 
@@ -104,25 +97,60 @@ impl Drop for FaultProxy {
 }
 
 /// Carries connections; they end with it.
-async fn listen(listener: TcpListener, address: SocketAddr, mut state: watch::Receiver<State>) {
-    let (mut listener, mut open) = (Some(listener), JoinSet::new());
+async fn listen(mut door: Door, mut state: watch::Receiver<State>) {
+    let mut carried = JoinSet::new();
     loop {
         let fault = state.borrow_and_update().fault;
-        if fault == Fault::Refuse {
-            listener = None;
-        } else if listener.is_none() {
-            listener = Some(TcpListener::bind(address).await.expect("a quiet port stays free"));
-        }
-        let accepting = async {
-            match &listener {
-                Some(listener) => listener.accept().await,
-                None => std::future::pending().await,
-            }
-        };
+        door = if fault == Fault::Refuse { door.close().await } else { door.open() };
         tokio::select! {
             changed = state.changed() => if changed.is_err() { return },
-            Ok((near, _)) = accepting => drop(open.spawn(carry(near, state.clone()))),
-            Some(_) = open.join_next() => {}
+            near = door.accept() => drop(carried.spawn(carry(near, state.clone()))),
+            Some(_) = carried.join_next() => {}
+        }
+    }
+}
+
+/// Where connections come in. Closed, the port is still held, so that nobody else can be found there.
+enum Door {
+    Open(TcpListener),
+    Closed(TcpSocket),
+}
+
+impl Door {
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Open(listener) => listener.local_addr(),
+            Self::Closed(socket) => socket.local_addr(),
+        }
+        .unwrap()
+    }
+
+    fn open(self) -> Self {
+        match self {
+            Self::Open(_) => self,
+            Self::Closed(socket) => Self::Open(socket.listen(1024).unwrap()),
+        }
+    }
+
+    async fn close(self) -> Self {
+        let address = self.address();
+        let Self::Open(listener) = self else { return self };
+        drop(listener);
+        loop {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.set_reuseaddr(true).unwrap();
+            if socket.bind(address).is_ok() {
+                return Self::Closed(socket);
+            }
+            // Somebody was given the port in between, for one connection.
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    async fn accept(&self) -> TcpStream {
+        match self {
+            Self::Open(listener) => listener.accept().await.unwrap().0,
+            Self::Closed(_) => std::future::pending().await,
         }
     }
 }
