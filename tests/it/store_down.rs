@@ -1,5 +1,6 @@
 //! A store that cannot be asked: what is refused, what is let through, and that it mends by itself.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,6 +8,7 @@ use tokio::time::Instant;
 use crate::store_reset::knows_its_store;
 use crate::support::consumer::{Act, Consumer, Gate, Seen};
 use crate::support::eventually;
+use crate::support::fault_proxy::{Fault, FaultProxy};
 use crate::support::keys::Keys;
 use crate::support::proxy::{Proxy, in_front_of};
 use crate::support::redis::RedisProcess;
@@ -423,4 +425,27 @@ async fn a_failure_is_told_though_the_store_is_down() {
     // Nothing was stored, nothing is known: the next delivery is told to come back.
     assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "store_down");
     assert_eq!(consumer.count("e1"), 1);
+}
+
+/// More than it takes to call a store down.
+const LOOKS: f64 = 8.0;
+
+#[tokio::test]
+async fn a_store_that_answers_within_its_budget_is_not_called_down() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let network = FaultProxy::to(SocketAddr::from(([127, 0, 0, 1], redis.port()))).await;
+    let setup = in_front_of(&consumer).store(&format!("redis://{}", network.address())).store_keys("timeout = \"3s\"");
+    let proxy = setup.stripe("on_store_down = \"closed\"").start();
+    proxy.counted("hookonce_store_up", &[], 1.0).await;
+    network.set(Fault::Delay(Duration::from_millis(250)));
+    let looked = async || {
+        let looks = proxy.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
+        (looks >= LOOKS).then_some(())
+    };
+    eventually("a watch that has made up its mind", looked).await;
+    for event in ["e1", "e2"] {
+        let answer = proxy.send(&stripe(event)).await;
+        assert_eq!((answer.status, answer.outcome()), (200, "forwarded"), "{answer:?}");
+    }
+    assert!(proxy.stop().await);
 }

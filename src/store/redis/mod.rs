@@ -270,7 +270,9 @@ impl Cells for RedisCells {
     /// One try, and a short one. Neither GET nor a script, so that the server's own counts of those are of deliveries.
     async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
         let call = Call::from(cmd("GETRANGE")).arg(marker).arg(0).arg(-1);
-        match timeout(PULSE_WAIT.min(self.budget), self.link.send(To::Key(marker), &call)).await {
+        // A store that is far away, and given its time, is not one that is down.
+        let patience = PULSE_WAIT.max(self.budget / 2).min(self.budget);
+        match timeout(patience, self.link.send(To::Key(marker), &call)).await {
             Ok(answer) => Ok(Some(read::<Bytes>(answer.map_err(store_error)?)?).filter(|value| !value.is_empty())),
             Err(_) => {
                 self.link.doubt();
