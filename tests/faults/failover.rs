@@ -99,6 +99,16 @@ async fn assert_kept(consumer: &Consumer, sent: &[String], instances: &[Instance
     }
 }
 
+/// A new master has just become known: service resumes, and what came meanwhile is kept.
+async fn assert_resumed(consumer: &Consumer, instances: &[Instance], load: Load) {
+    let took = resumes(instances).await;
+    assert!(took < RESUMES_IN, "{took:?}");
+    load.goes_on(50).await;
+    let sent = load.end().await;
+    println!("resumed {took:?} after the new master was known; {} events", sent.len());
+    assert_kept(consumer, &sent, instances).await;
+}
+
 fn setup(consumer: &Consumer, url: &str) -> Setup {
     in_front_of(consumer).store(url).top("workers = 2").stripe("on_store_down = \"closed\"")
 }
@@ -112,12 +122,7 @@ async fn a_sentinel_failover_under_load_loses_nothing() {
     load.goes_on(50).await;
     let old = sentinels.kill_master().await;
     sentinels.await_new_master(old).await;
-    let took = resumes(&instances).await;
-    assert!(took < RESUMES_IN, "{took:?}");
-    load.goes_on(50).await;
-    let sent = load.end().await;
-    println!("resumed {took:?} after the new master was known; {} events", sent.len());
-    assert_kept(&consumer, &sent, &instances).await;
+    assert_resumed(&consumer, &instances, load).await;
 }
 
 #[tokio::test]
@@ -130,10 +135,5 @@ async fn a_cluster_that_loses_a_master_under_load_loses_nothing() {
     let key = "test:stripe:probe-0";
     let old = cluster.kill_master_of(key).await;
     cluster.await_new_master_of(key, old).await;
-    let took = resumes(&instances).await;
-    assert!(took < RESUMES_IN, "{took:?}");
-    load.goes_on(50).await;
-    let sent = load.end().await;
-    println!("resumed {took:?} after the new master was known; {} events", sent.len());
-    assert_kept(&consumer, &sent, &instances).await;
+    assert_resumed(&consumer, &instances, load).await;
 }
