@@ -1,4 +1,4 @@
-//! What Redis must do in one step and has no command for. Each script touches one cell, KEYS[1].
+//! What Redis must do in one step and has no command for. Each script touches one cell, `KEYS[1]`.
 
 use std::sync::LazyLock;
 
