@@ -66,9 +66,11 @@ fn internal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Start
     StartError::Internal(error.into())
 }
 
-/// How far stopping has come. Each token is cancelled once, in this order.
+/// How far starting and stopping have come. Each token is cancelled once, in this order.
 #[derive(Clone, Debug, Default)]
 pub struct Lifecycle {
+    /// The store has been looked at, or has been found not to answer: what it has lost is known, deliveries may come.
+    pub looked: CancellationToken,
     /// Not ready any more; still serving.
     pub draining: CancellationToken,
     /// No new connections.
@@ -228,8 +230,10 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
 }
 
 async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, shared: Shared) {
-    let Lifecycle { closing, stopping, .. } = shared.lifecycle;
+    let Lifecycle { looked, closing, stopping, .. } = shared.lifecycle;
     let everything = async {
+        // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.
+        looked.cancelled().await;
         listener::serve(listener, Arc::clone(&pipeline), shared.connections, closing).await;
         pipeline.tasks.close();
         pipeline.tasks.wait().await;
@@ -253,7 +257,10 @@ fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, Sta
     on_own_runtime("hookonce-admin".to_owned(), move || async move {
         let store = match shared.source.connect() {
             Ok(store) => store,
-            Err(error) => return tracing::error!(%error, "the admin side could not start"),
+            Err(error) => {
+                shared.lifecycle.looked.cancel();
+                return tracing::error!(%error, "the admin side could not start");
+            }
         };
         let over = shared.lifecycle.over.clone();
         let admin = Arc::new(Admin {

@@ -146,7 +146,7 @@ impl Admin {
     pub async fn announce(&self) -> Result<(), StoreError> {
         let key = self.config.store.marker();
         // An operator may be quicker than the watch, which makes it as a rule.
-        self.store.mark(&key, None).await?;
+        self.store.mark(&key, None, "").await?;
         self.store.announce(&key).await.map(drop)
     }
 

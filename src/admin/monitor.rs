@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
 use crate::store::redis::About;
-use crate::store::{Marker, StoreError};
+use crate::store::{Marker, StoreError, StoreErrorKind};
 use crate::telemetry::StoreOp;
 
 const EVERY: Duration = Duration::from_millis(500);
@@ -27,12 +27,14 @@ pub async fn watch(admin: &Admin) -> ! {
         pulses: 0,
         known: None,
         has_news: false,
-        server: None,
-        is_replaced: false,
+        is_due: true,
+        replaced: None,
+        evicted_keys: None,
     };
     loop {
         ticks.tick().await;
         watch.turn().await;
+        admin.lifecycle.looked.cancel();
     }
 }
 
@@ -52,24 +54,12 @@ struct Watch<'a> {
     known: Option<Marker>,
     /// Whether something that an operator can change has to be read again.
     has_news: bool,
-    /// The server as it was seen last.
-    server: Option<Server>,
-    /// Whether it is another one than that of the marker that was known.
-    is_replaced: bool,
-}
-
-struct Server {
-    run_id: String,
-    evicted_keys: u64,
-}
-
-impl Server {
-    /// Whether a process is gone that was there before. A Cluster names several, and may be given more of them.
-    fn lacks_one_of(&self, before: &Self) -> bool {
-        let ids = |server: &Self| server.run_id.split('+').map(str::to_owned).collect::<Vec<_>>();
-        let now = ids(self);
-        ids(before).iter().any(|id| !now.contains(id))
-    }
+    /// Whether the servers are to be asked about themselves.
+    is_due: bool,
+    /// When a call last met another server than before, as far as that has been looked into.
+    replaced: Option<SystemTime>,
+    /// What the servers have thrown away, when they were asked last.
+    evicted_keys: Option<u64>,
 }
 
 impl Watch<'_> {
@@ -80,12 +70,12 @@ impl Watch<'_> {
         admin.telemetry.metrics.store_breaker_open.set(i64::from(admin.store.breaker().is_open()));
         if let Ok(found) = pulse {
             let is_emptied = self.known.as_ref().is_some_and(|known| found.as_ref().is_none_or(|it| !it.is_of_same_store(known)));
-            if has_come_up || is_emptied || self.pulses.is_multiple_of(ABOUT_EVERY) {
-                self.is_replaced |= self.ask_server(has_come_up).await;
-            }
+            let replaced = admin.store.replaced();
+            self.is_due |= has_come_up || is_emptied || replaced > self.replaced || self.pulses.is_multiple_of(ABOUT_EVERY);
             // A store that fails in the middle of this is looked at again in the next turn, with what was known before.
-            if let Err(error) = self.compare(found, is_emptied).await {
-                tracing::debug!(%error, "the store's marker could not be read or written");
+            match self.look(found, is_emptied, has_come_up).await {
+                Ok(()) => (self.is_due, self.replaced) = (false, replaced),
+                Err(error) => tracing::debug!(%error, "the store could not be looked at"),
             }
         }
         bypass::note(admin);
@@ -107,21 +97,25 @@ impl Watch<'_> {
         is_up && before != Some(true)
     }
 
-    /// Compares the marker with the one that was known, and takes in what it says.
-    async fn compare(&mut self, found: Option<Marker>, is_emptied: bool) -> Result<(), StoreError> {
+    /// Compares the marker and the servers with those that were known, and takes in what they say.
+    async fn look(&mut self, found: Option<Marker>, is_emptied: bool, has_come_up: bool) -> Result<(), StoreError> {
         let admin = self.admin;
-        let is_reset = is_emptied || self.is_replaced;
+        let servers = if self.is_due { self.ask_servers(has_come_up).await? } else { String::new() };
+        let is_replaced = found.as_ref().is_some_and(|found| {
+            // By what the servers say; or somebody else has asked them before, and has noted it.
+            found.is_bereft_by(&servers) || self.known.as_ref().is_some_and(|known| known.is_bereft_by(&found.servers))
+        });
+        let is_reset = is_emptied || is_replaced;
         let marker = match found {
             // Somebody else has found it out before, and has dated it.
-            Some(marker) if is_emptied && marker.reset.is_some() => marker,
-            _ if is_reset => admin.store.mark(&self.key, Some(now())).await?,
-            Some(marker) => marker,
-            // Never seen by anybody: a new store.
-            None => admin.store.mark(&self.key, None).await?,
+            Some(marker) if is_reset && marker.reset.is_some() && !marker.is_bereft_by(&servers) => marker,
+            _ if is_reset => admin.store.mark(&self.key, Some(now()), &servers).await?,
+            Some(marker) if servers.is_empty() || marker.servers == servers => marker,
+            // Never seen by anybody, a new store; or it has more servers than before.
+            _ => admin.store.mark(&self.key, None, &servers).await?,
         };
         // First of all: whoever sees the reset counted may rely on its mark.
         admin.condition.set_reset(marker.reset);
-        self.is_replaced = false;
         if is_reset {
             admin.telemetry.metrics.store_resets.inc();
             let what =
@@ -140,10 +134,16 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Asks a server about itself. Tells whether it is another one than before.
-    async fn ask_server(&mut self, has_come_up: bool) -> bool {
+    /// Asks the servers about themselves. Tells who they are, where there are any and they say so.
+    async fn ask_servers(&mut self, has_come_up: bool) -> Result<String, StoreError> {
         let asked = now();
-        let Ok(Some(about)) = self.admin.store.about().await else { return false };
+        let about = match self.admin.store.about().await {
+            Ok(Some(about)) => about,
+            Ok(None) => return Ok(String::new()),
+            // Not for us to ask, now or later.
+            Err(error) if error.kind == StoreErrorKind::Refused => return Ok(String::new()),
+            Err(error) => return Err(error),
+        };
         let took = now().duration_since(asked).unwrap_or_default();
         if has_come_up {
             tracing::info!(version = about.version, "connected to Redis");
@@ -155,15 +155,14 @@ impl Watch<'_> {
             }
         }
         self.compare_clocks(&about, asked + took / 2);
-        let server = Server { run_id: about.run_id, evicted_keys: about.evicted_keys };
-        let Some(before) = self.server.replace(server) else { return false };
         // A server that was restarted counts from nought again.
-        let evicted = about.evicted_keys.saturating_sub(before.evicted_keys);
+        let evicted = self.evicted_keys.map_or(0, |before| about.evicted_keys.saturating_sub(before));
+        self.evicted_keys = Some(about.evicted_keys);
         if evicted > 0 {
             self.admin.telemetry.metrics.store_evicted_keys.inc_by(evicted);
             tracing::warn!(keys = evicted, "Redis has thrown keys away: forgotten events will be forwarded again");
         }
-        self.server.as_ref().is_some_and(|server| server.lacks_one_of(&before))
+        Ok(about.run_id)
     }
 
     fn compare_clocks(&self, about: &About, ours: SystemTime) {

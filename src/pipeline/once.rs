@@ -174,7 +174,9 @@ impl Pipeline {
                 }
                 let conflict = matches!(event.standing, Standing::Conflicting { .. }).then_some(Mark::Conflict);
                 let apart = (keeper == Keeper::Process).then_some(Mark::StoreDown);
-                Ok(Permit { mark: claim.doubt().or(conflict).or(apart), claim: Some((claim, keeper)) })
+                // The server that answered may have been found to be another one only on the way to this answer.
+                let lost = || self.is_lost_to_reset(event).then_some(Mark::StoreReset);
+                Ok(Permit { mark: claim.doubt().or(conflict).or(apart).or_else(lost), claim: Some((claim, keeper)) })
             }
             ClaimOutcome::Done(done) => {
                 if done.body != event.body {
@@ -271,7 +273,8 @@ impl Pipeline {
     /// Whether the store may have lost what it knew of this event.
     fn is_lost_to_reset(&self, event: &Event) -> bool {
         let provider = &event.route.provider;
-        let (Some(reset), Some(rule)) = (self.condition.reset(), &provider.event_time) else { return false };
+        let reset = self.condition.reset().max(self.store.replaced());
+        let (Some(reset), Some(rule)) = (reset, &provider.event_time) else { return false };
         // After a retention it would have been forgotten in any case.
         let is_over = now().duration_since(reset).is_ok_and(|since| since > provider.retention);
         !is_over && rule.read(&event.verified.delivery().received()).is_some_and(|at| at < reset)

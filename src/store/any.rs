@@ -1,7 +1,7 @@
 //! The stores there are, behind one type: a new one fails to compile in exactly this file.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
@@ -75,6 +75,14 @@ impl Store<AnyCells> {
         match self.cells() {
             AnyCells::Redis(cells) => cells.about().await.map(Some),
             AnyCells::Memory(_) | AnyCells::File(_) => Ok(None),
+        }
+    }
+
+    /// When a server was last found in the place of another one, which may have known more.
+    pub fn replaced(&self) -> Option<SystemTime> {
+        match self.cells() {
+            AnyCells::Redis(cells) => cells.replaced(),
+            AnyCells::Memory(_) | AnyCells::File(_) => None,
         }
     }
 }

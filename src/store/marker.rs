@@ -17,9 +17,17 @@ pub struct Marker {
     pub reset: Option<SystemTime>,
     /// Goes up whenever an operator changes something that instances keep in memory.
     pub edition: u64,
+    /// The run ids of the servers that held the data, joined by `+`; empty where nobody has asked them.
+    pub servers: String,
 }
 
 impl Marker {
+    /// Whether a server is gone, among these, that held the data when this was written. There may be more of them.
+    pub fn is_bereft_by(&self, servers: &str) -> bool {
+        let is_there = |id| servers.split('+').any(|other| other == id);
+        !servers.is_empty() && !self.servers.is_empty() && !self.servers.split('+').all(is_there)
+    }
+
     /// Whether it was written into the same store: one that has not been emptied in between.
     pub fn is_of_same_store(&self, other: &Self) -> bool {
         self.id == other.id
@@ -27,7 +35,8 @@ impl Marker {
 
     fn encode(&self) -> Bytes {
         let reset = self.reset.map(|at| millis(at).to_string()).unwrap_or_default();
-        format!("1m|{}|{reset}|{}", self.id, self.edition).into()
+        let servers = if self.servers.is_empty() { String::new() } else { format!("|{}", self.servers) };
+        format!("1m|{}|{reset}|{}{servers}", self.id, self.edition).into()
     }
 
     fn decode(value: &Bytes) -> Option<Self> {
@@ -39,6 +48,7 @@ impl Marker {
             id: Token::parse(fields.next()?)?,
             reset: optional(fields.next()?, time)?,
             edition: fields.next()?.parse().ok()?,
+            servers: fields.next().unwrap_or_default().to_owned(),
         };
         fields.next().is_none().then_some(marker)
     }
@@ -56,15 +66,22 @@ impl<C: Cells> Store<C> {
         pulse?.as_ref().map(decode).transpose()
     }
 
-    /// The marker, made if there is none. With `reset`, it says so from now on.
-    pub async fn mark(&self, key: &str, reset: Option<SystemTime>) -> Result<Marker, StoreError> {
+    /// The marker, made if there is none. What is known of a `reset` and of the servers, it says from now on.
+    pub async fn mark(&self, key: &str, reset: Option<SystemTime>, servers: &str) -> Result<Marker, StoreError> {
         let id = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
-        let new = Marker { id, reset, edition: 0 };
-        match self.cells.put_new(key, new.encode(), FOR_EVER).await? {
-            None => Ok(new),
-            Some(_) if reset.is_some() => self.amend(key, |marker| marker.reset = marker.reset.max(reset)).await,
-            Some(found) => decode(&found),
+        let new = Marker { id, reset, edition: 0, servers: servers.to_owned() };
+        let Some(found) = self.cells.put_new(key, new.encode(), FOR_EVER).await? else { return Ok(new) };
+        let found = decode(&found)?;
+        if reset <= found.reset && (servers.is_empty() || servers == found.servers) {
+            return Ok(found);
         }
+        let amend = |marker: &mut Marker| {
+            marker.reset = marker.reset.max(reset);
+            if !servers.is_empty() {
+                servers.clone_into(&mut marker.servers);
+            }
+        };
+        self.amend(key, amend).await
     }
 
     /// Tells every instance to read again what an operator can change.

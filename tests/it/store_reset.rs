@@ -125,6 +125,57 @@ async fn a_server_that_comes_back_with_its_data_may_have_lost_its_latest_writes(
 }
 
 #[tokio::test]
+async fn the_first_claim_on_a_server_that_was_restarted_knows_of_it() {
+    let (consumer, mut redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let proxy = in_front_of(&consumer).store(&redis.url()).start();
+    for round in 0..5 {
+        let events: Vec<_> = (0..8).map(|nth| format!("old-{round}-{nth}")).collect();
+        for event in &events {
+            assert_eq!(proxy.send(&stripe_from(event, -60)).await.outcome(), "forwarded");
+            // A completion that is not stored yet would be told to the new server.
+            proxy.in_state("stripe", event, "done").await;
+        }
+        redis.kill();
+        redis.restart();
+        // At once, long before the watch looks again.
+        for event in &events {
+            eventually("it is forwarded", async || {
+                (proxy.send(&stripe_from(event, -60)).await.outcome() == "forwarded").then_some(())
+            })
+            .await;
+            let marks = marks_of(&consumer, event);
+            assert!(marks.len() == 2 && marks[1].is_some(), "round {round}, {event}: {marks:?}");
+        }
+    }
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_restart_while_no_instance_was_there_is_a_reset() {
+    let consumer = Consumer::answering(200).await;
+    let mut redis = RedisProcess::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let setup = in_front_of(&consumer).store(&redis.url());
+    let proxy = setup.start();
+    knows_its_store(&proxy).await;
+    assert!(proxy.stop().await);
+    redis.kill();
+    redis.restart();
+    let (proxy, other) = (setup.start(), setup.start());
+    // The very first delivery: what the store may have lost is known before the door opens.
+    assert_eq!(proxy.send(&stripe_from("unknown", -60)).await.outcome(), "forwarded");
+    assert_eq!(marks_of(&consumer, "unknown"), [Some("store-reset".to_owned())]);
+    assert_eq!(other.send(&stripe_from("another", -60)).await.outcome(), "forwarded");
+    assert_eq!(marks_of(&consumer, "another"), [Some("store-reset".to_owned())]);
+    assert!(resets(&proxy).await + resets(&other).await >= 1.0);
+    assert!(proxy.stop().await && other.stop().await);
+    // Known by now, and dated: not counted anew.
+    let late = setup.start();
+    knows_its_store(&late).await;
+    assert_eq!(resets(&late).await, 0.0);
+    assert!(late.stop().await);
+}
+
+#[tokio::test]
 async fn a_new_store_and_a_restart_of_our_own_are_none() {
     let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
     let setup = in_front_of(&consumer).store(&redis.url());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::history::{At, Delivery, Event, Forward, History, Part, Trouble};
+use super::history::{At, Delivery, Event, Forward, History, Part, Service, Trouble};
 
 /// How long a trouble may still be felt after it was mended: leases that run out, connections that are made again.
 const AFTERMATH: Duration = Duration::from_secs(3);
@@ -179,7 +179,7 @@ enum Excuse {
 /// When every instance must know of a loss: a moment after whatever else kept it from looking.
 fn known_by(loss: &Trouble, history: &History) -> At {
     let mut known = loss.until + LOOK;
-    let blinds = |trouble: &&Trouble| matches!(trouble.part, Part::Store | Part::Memory | Part::Instance | Part::Machine);
+    let blinds = |trouble: &&Trouble| !matches!(trouble.part, Part::Upstream);
     let mut blinding: Vec<_> = history.troubles.iter().chain(&history.stalls).filter(blinds).collect();
     blinding.sort_by_key(|trouble| trouble.from);
     for trouble in blinding.into_iter().filter(|trouble| trouble.until >= loss.from) {
@@ -245,14 +245,18 @@ impl Judged<'_> {
     fn excuse(&self, second: &Forward, history: &History) -> Option<Excuse> {
         let first = self.life.deliveries.iter().map(|delivery| delivery.began).min()?;
         let lies_between = |loss: &&Trouble| first <= loss.until && loss.from <= second.began;
-        let mut losses = history.troubles.iter().filter(|trouble| trouble.part == Part::Memory).filter(lies_between);
+        let mut losses =
+            history.troubles.iter().filter(|trouble| matches!(trouble.part, Part::Memory | Part::Contents)).filter(lies_between);
         losses.find_map(|loss| {
             let known = known_by(loss, history);
             let is_witnessed = history.services.iter().any(|one| one.from + SETTLED_IN <= loss.from && known <= one.until);
             if is_witnessed && !history.are_resets_counted {
                 return None;
             }
-            let is_unaware = !is_witnessed || second.began <= known;
+            // Whoever was there has lost its connection, and asks whom it meets then. An emptied store tells nobody.
+            let is_new = |one: &Service| loss.from < one.from + SETTLED_IN && one.from <= second.began;
+            let can_be_missed = loss.part == Part::Contents || history.services.iter().any(is_new);
+            let is_unaware = !is_witnessed || (can_be_missed && second.began <= known);
             if self.life.event.has_time { is_unaware.then_some(Excuse::Unaware) } else { Some(Excuse::NoTime) }
         })
     }

@@ -105,8 +105,10 @@ pub struct Trouble {
 pub enum Part {
     /// The store, or the way to it.
     Store,
-    /// The store, which lost what it held.
+    /// The store, which lost what it held, and with it its connections.
     Memory,
+    /// The store, which was emptied without a word.
+    Contents,
     Instance,
     Upstream,
     Machine,

@@ -26,7 +26,7 @@ impl Nemesis {
             let from = self.clock.now();
             let (what, part) = match dice.below(8) {
                 0 => (freeze_store(redis, &mut dice).await, Part::Store),
-                1 => (empty_store(redis, &mut dice).await, Part::Memory),
+                1 => empty_store(redis, &mut dice).await,
                 2 => (pause_clients(redis, &mut dice).await, Part::Store),
                 3 => (fill_store(redis, &mut dice).await, Part::Store),
                 4 => (forget_scripts(redis).await, Part::Store),
@@ -92,15 +92,15 @@ async fn freeze_store(redis: &Redis, dice: &mut Dice) -> &'static str {
     "Redis frozen"
 }
 
-async fn empty_store(redis: &mut Redis, dice: &mut Dice) -> &'static str {
+async fn empty_store(redis: &mut Redis, dice: &mut Dice) -> (&'static str, Part) {
     if dice.permille(300) {
         redis.tell(&redis::cmd("FLUSHALL")).await;
-        return "Redis flushed";
+        return ("Redis flushed", Part::Contents);
     }
     redis.server.kill();
     sleep(dice.millis(0..700)).await;
     redis.server.restart();
-    "Redis killed and empty"
+    ("Redis killed and empty", Part::Memory)
 }
 
 async fn pause_clients(redis: &Redis, dice: &mut Dice) -> &'static str {

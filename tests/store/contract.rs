@@ -774,27 +774,33 @@ async fn the_marker_is_made_once_and_tells_of_changes<F: Fixture>(fixture: &F) {
     let key = key.as_str();
     assert_eq!(store.pulse(key).await.unwrap(), None);
     assert!(store.announce(key).await.is_err(), "there is none");
-    let made = store.mark(key, None).await.unwrap();
+    let made = store.mark(key, None, "").await.unwrap();
     assert_eq!((made.reset, made.edition), (None, 0));
-    assert_eq!(store.mark(key, None).await.unwrap(), made);
+    assert_eq!(store.mark(key, None, "").await.unwrap(), made);
     assert_eq!(store.announce(key).await.unwrap().edition, 1);
     let later = accepted(&first_claim(&store, &event_key(), &terms(LEASE)).await).at;
-    let amended = store.mark(key, Some(later)).await.unwrap();
+    let amended = store.mark(key, Some(later), "").await.unwrap();
     assert_eq!((amended.reset, amended.edition), (Some(later), 1));
     // An earlier loss does not replace a later one.
-    assert_eq!(store.mark(key, Some(std::time::UNIX_EPOCH)).await.unwrap(), amended);
+    assert_eq!(store.mark(key, Some(std::time::UNIX_EPOCH), "").await.unwrap(), amended);
     assert_eq!(store.pulse(key).await.unwrap().unwrap(), amended);
     assert!(amended.is_of_same_store(&made));
-    assert!(!amended.is_of_same_store(&store.mark(event_key().as_str(), None).await.unwrap()));
+    let served = store.mark(key, None, "aa+bb").await.unwrap();
+    assert_eq!((served.reset, served.edition, served.servers.as_str()), (Some(later), 1, "aa+bb"));
+    assert_eq!(store.mark(key, None, "").await.unwrap(), served, "nobody has asked the servers");
+    assert_eq!(store.pulse(key).await.unwrap().unwrap(), served);
+    assert!(served.is_bereft_by("aa+cc") && !served.is_bereft_by("bb+aa+cc"));
+    assert!(!served.is_bereft_by("") && !amended.is_bereft_by("aa"), "nobody knows");
+    assert!(!amended.is_of_same_store(&store.mark(event_key().as_str(), None, "").await.unwrap()));
     store.cells().put(key, bytes("theirs"), RETENTION).await.unwrap();
     assert_eq!(store.pulse(key).await.unwrap_err().kind, StoreErrorKind::Foreign);
 }
 
 async fn of_concurrent_resets_the_latest_is_dated<F: Fixture>(fixture: &F) {
     let (store, key) = (fixture.store(), event_key());
-    store.mark(key.as_str(), None).await.unwrap();
+    store.mark(key.as_str(), None, "").await.unwrap();
     let [early, late] = [1, 2].map(|seconds| Some(std::time::UNIX_EPOCH + Duration::from_secs(seconds)));
-    let marked = tokio::join!(store.mark(key.as_str(), late), store.mark(key.as_str(), early));
+    let marked = tokio::join!(store.mark(key.as_str(), late, ""), store.mark(key.as_str(), early, ""));
     assert!(marked.0.is_ok() && marked.1.is_ok());
     assert_eq!(store.pulse(key.as_str()).await.unwrap().unwrap().reset, late);
 }

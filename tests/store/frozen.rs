@@ -112,17 +112,18 @@ async fn every_marker_that_was_ever_written_is_read_and_written_the_same() {
         let (cells, key) = (MemoryCells::default(), "test:marker");
         cells.put(key, value.clone(), RETENTION).await.unwrap();
         let store = Store::new(cells.clone());
-        let marker = store.mark(key, None).await.unwrap();
+        let marker = store.mark(key, None, "").await.unwrap();
         let reset = marker.reset.map_or("none".to_owned(), |at| millis(at).to_string());
-        assert_eq!(format!("marker, reset {reset}, edition {}", marker.edition).as_bytes(), meaning);
+        let servers = if marker.servers.is_empty() { "none" } else { &marker.servers };
+        assert_eq!(format!("marker, reset {reset}, edition {}, servers {servers}", marker.edition).as_bytes(), meaning);
         // Changed by an operator and written anew, it differs in its edition alone.
         store.announce(key).await.unwrap();
         let announced = cells.read(key).await.unwrap().unwrap().value;
-        let (before, after) = (format!("|{}", marker.edition), format!("|{}", marker.edition + 1));
-        let unchanged = value.strip_suffix(before.as_bytes()).unwrap();
-        assert_eq!(announced, [unchanged, after.as_bytes()].concat());
+        let edition = |edition| format!("|{edition}{}", if servers == "none" { String::new() } else { format!("|{servers}") });
+        let unchanged = value.strip_suffix(edition(marker.edition).as_bytes()).unwrap();
+        assert_eq!(announced, [unchanged, edition(marker.edition + 1).as_bytes()].concat());
     }
-    assert_eq!(markers.len(), 2);
+    assert_eq!(markers.len(), 3);
 }
 
 #[test]

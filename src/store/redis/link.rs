@@ -5,16 +5,19 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis::aio::ConnectionManager;
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value, cmd};
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::about::About;
 use super::call::Call;
 use super::dial::Dialer;
 use super::fault::{Redirect, is_demoted, is_unwelcome, may_pass, no_master};
+use super::roll::Roll;
 use super::scout::{self, Survey};
 use super::slots::Slots;
 use crate::config::Address;
@@ -26,6 +29,16 @@ const HOPS: usize = 5;
 pub(super) struct Node {
     pub address: Address,
     pub connection: ConnectionManager,
+    /// How often the connection was lost. The next call finds it made again, by whoever answers there now.
+    lost: AtomicU64,
+    /// One more than `lost` was when the server last said who it is.
+    met: AtomicU64,
+}
+
+impl Node {
+    fn new(address: Address, connection: ConnectionManager) -> Self {
+        Self { address, connection, lost: AtomicU64::new(0), met: AtomicU64::new(0) }
+    }
 }
 
 /// Whom a call is for.
@@ -78,13 +91,14 @@ pub(super) enum Sight {
 /// The servers that are, or may be, spoken to.
 pub(super) struct Nodes {
     dialer: Dialer,
+    roll: Arc<Roll>,
     // A std mutex: never held across an await.
     known: Mutex<HashMap<Address, Arc<Node>>>,
 }
 
 impl Nodes {
-    pub fn new(dialer: Dialer) -> Self {
-        Self { dialer, known: Mutex::default() }
+    pub fn new(dialer: Dialer, roll: Arc<Roll>) -> Self {
+        Self { dialer, roll, known: Mutex::default() }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Address, Arc<Node>>> {
@@ -96,7 +110,7 @@ impl Nodes {
         if let Some(node) = known.get(address) {
             return Ok(Arc::clone(node));
         }
-        let node = Arc::new(Node { address: address.clone(), connection: self.dialer.dial(address)? });
+        let node = Arc::new(Node::new(address.clone(), self.dialer.dial(address)?));
         known.insert(address.clone(), Arc::clone(&node));
         Ok(node)
     }
@@ -112,12 +126,40 @@ impl Nodes {
     /// Asks a server for what is not a cell's.
     pub async fn ask<T: FromRedisValue>(&self, node: &Arc<Node>, command: &Cmd) -> Result<T, RedisError> {
         let answer = command.query_async(&mut node.connection.clone()).await;
-        answer.inspect_err(|error| self.leave_if_lost(node, error))
+        answer.inspect_err(|error| self.note(node, error))
     }
 
-    /// Gives the connection up where another one might be better: to a server that is no master now, or whose greeting
-    /// was not welcome, which the connection would never try again by itself.
-    fn leave_if_lost(&self, node: &Arc<Node>, error: &RedisError) {
+    /// Has the server say who it is, as the first thing on a connection that is new or was made again.
+    pub async fn meet(&self, node: &Arc<Node>) -> Result<(), RedisError> {
+        let since = node.lost.load(Ordering::Relaxed) + 1;
+        if node.met.load(Ordering::Relaxed) == since {
+            return Ok(());
+        }
+        match self.ask::<String>(node, cmd("INFO").arg("server")).await {
+            Ok(info) => self.roll.met(&node.address, &About::parse(&info).run_id),
+            Err(error) if may_pass(&error) || is_unwelcome(&error) => return Err(error),
+            // Not for us to ask.
+            Err(_) => {}
+        }
+        node.met.store(since, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Compares the masters with those that were known.
+    pub fn note_masters(&self, known: &mut Vec<Address>, masters: &[Arc<Node>]) {
+        let now: Vec<Address> = masters.iter().map(|node| node.address.clone()).collect();
+        if known.iter().any(|before| !now.contains(before)) {
+            self.roll.note_replaced();
+        }
+        *known = now;
+    }
+
+    /// Takes from an error what it says of the connection, and gives that up where another one might be better: to a
+    /// server that is no master now, or whose greeting was not welcome, which it would never try again by itself.
+    fn note(&self, node: &Arc<Node>, error: &RedisError) {
+        if error.kind() == ErrorKind::Io {
+            node.lost.fetch_add(1, Ordering::Relaxed);
+        }
         if is_demoted(error) || is_unwelcome(error) {
             self.leave(node);
         }
@@ -138,8 +180,8 @@ pub(super) struct Link {
 
 impl Link {
     /// Begins to look for the masters, on the current runtime.
-    pub fn new(survey: Survey, dialer: Dialer) -> Self {
-        let nodes = Arc::new(Nodes::new(dialer));
+    pub fn new(survey: Survey, nodes: Nodes) -> Self {
+        let nodes = Arc::new(nodes);
         let doubt = Arc::new(Notify::new());
         let (seen, sight) = watch::channel(Sight::Unknown);
         let scout = tokio::spawn(scout::look_out(survey, Arc::clone(&nodes), seen, Arc::clone(&doubt)));
@@ -193,22 +235,26 @@ impl Link {
     async fn follow(&self, mut node: Arc<Node>, call: &Call) -> Result<Value, RedisError> {
         let mut asking = false;
         for _ in 1..HOPS {
-            let error = match call.send(&node.connection, asking).await {
+            let error = match self.send_to(&node, call, asking).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let Some(redirect) = Redirect::of(&error, &node.address) else { return Err(self.told(error, &node)) };
+            let Some(redirect) = Redirect::of(&error, &node.address) else { return Err(self.told(error)) };
             if !redirect.asking {
                 self.doubt();
             }
             (node, asking) = (self.nodes.at(&redirect.address)?, redirect.asking);
         }
-        call.send(&node.connection, asking).await.map_err(|error| self.told(error, &node))
+        self.send_to(&node, call, asking).await.map_err(|error| self.told(error))
+    }
+
+    async fn send_to(&self, node: &Arc<Node>, call: &Call, asking: bool) -> Result<Value, RedisError> {
+        self.nodes.meet(node).await?;
+        call.send(&node.connection, asking).await.inspect_err(|error| self.nodes.note(node, error))
     }
 
     /// Takes from an error what it says of the server.
-    fn told(&self, error: RedisError, node: &Arc<Node>) -> RedisError {
-        self.nodes.leave_if_lost(node, &error);
+    fn told(&self, error: RedisError) -> RedisError {
         if may_pass(&error) || is_unwelcome(&error) {
             self.doubt();
         }

@@ -14,6 +14,7 @@ mod dial;
 mod fault;
 mod link;
 mod poll;
+mod roll;
 mod scout;
 mod scripts;
 mod sentinel;
@@ -21,7 +22,7 @@ mod slots;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
@@ -35,7 +36,8 @@ use call::{Call, Lua};
 use cluster::Seeds;
 use dial::Dialer;
 use fault::{may_pass, store_error};
-use link::{Link, Node, To, View};
+use link::{Link, Node, Nodes, To, View};
+use roll::Roll;
 use scout::Survey;
 use scripts::{PUT, PUT_NEW, READ, SWAP, TOUCH};
 use sentinel::Sentinels;
@@ -52,6 +54,7 @@ pub struct RedisCells {
     budget: Duration,
     /// A server is too old for the plain commands. Shared by all connections: one finds out, all know.
     scripts_only: Arc<AtomicBool>,
+    roll: Arc<Roll>,
 }
 
 /// Where Redis is: checked when the program starts, connected to by each runtime.
@@ -61,13 +64,14 @@ pub struct RedisServer {
     tls: Option<TlsCertificates>,
     budget: Duration,
     scripts_only: Arc<AtomicBool>,
+    roll: Arc<Roll>,
 }
 
 impl RedisServer {
     /// Checks all that can be known before anything is connected. The error shows no password.
     pub fn new(url: &RedisUrl, ca: Option<Vec<u8>>, budget: Duration) -> Result<Self, StoreError> {
         let tls = url.tls.then_some(TlsCertificates { client_tls: None, root_cert: ca });
-        let server = Self { url: url.clone(), tls, budget, scripts_only: Arc::default() };
+        let server = Self { url: url.clone(), tls, budget, scripts_only: Arc::default(), roll: Arc::default() };
         for address in url.topology.addresses() {
             server.dialer().client(address).map_err(|error| StoreError::new(StoreErrorKind::Refused, error))?;
         }
@@ -82,8 +86,10 @@ impl RedisServer {
 
     /// Connections for the current runtime. They are made when they are needed and made again whenever they break.
     pub fn connect(&self) -> RedisCells {
-        let link = Arc::new(Link::new(self.survey(), self.dialer()));
-        RedisCells { link, budget: self.budget, scripts_only: Arc::clone(&self.scripts_only) }
+        let nodes = Nodes::new(self.dialer(), Arc::clone(&self.roll));
+        let link = Arc::new(Link::new(self.survey(), nodes));
+        let (scripts_only, roll) = (Arc::clone(&self.scripts_only), Arc::clone(&self.roll));
+        RedisCells { link, budget: self.budget, scripts_only, roll }
     }
 
     fn dialer(&self) -> Dialer {
@@ -95,7 +101,9 @@ impl RedisServer {
             Topology::Single(server) => Survey::Single(server.clone()),
             Topology::Sentinel { sentinels, service, login } => {
                 let dialer = Dialer::new(self.tls.clone(), login, 0, self.budget);
-                Survey::Sentinel(Sentinels::new(sentinels.clone(), dialer, service.clone()))
+                // Sentinels hold no data: that one of them was restarted means nothing.
+                let own = Nodes::new(dialer, Arc::default());
+                Survey::Sentinel(Sentinels::new(sentinels.clone(), own, service.clone()))
             }
             Topology::Cluster(servers) => Survey::Cluster(Seeds::new(servers.clone())),
         }
@@ -169,6 +177,12 @@ impl RedisCells {
             Err(error) if error.is_full() => self.ask(To::Key(key), call(), deadline).await.or(Err(error)),
             other => other,
         }
+    }
+
+    /// When a server was last found in the place of another one, which may have known more. Whoever has an answer of
+    /// that server can ask here: it was met before it was asked.
+    pub fn replaced(&self) -> Option<SystemTime> {
+        self.roll.replaced()
     }
 
     /// What the masters say of themselves: version, memory policy, evictions, the time.

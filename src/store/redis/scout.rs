@@ -46,9 +46,12 @@ impl Survey {
 
 /// Looks out until nobody is there to be told.
 pub(super) async fn look_out(mut survey: Survey, nodes: Arc<Nodes>, sight: watch::Sender<Sight>, doubt: Arc<Notify>) {
+    let mut masters = Vec::new();
     loop {
         match survey.view(&nodes).await {
             Ok(view) => {
+                // Before any call can go to those who have taken over.
+                nodes.note_masters(&mut masters, &view.masters);
                 nodes.keep(&view.masters);
                 sight.send_replace(Sight::Seen(Arc::new(view)));
             }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
 
-use super::dial::Dialer;
 use super::fault::no_master;
 use super::link::{Node, Nodes, View};
 use super::poll::{in_time, poll};
@@ -21,8 +20,8 @@ pub(super) struct Sentinels {
 }
 
 impl Sentinels {
-    pub fn new(addresses: Vec<Address>, dialer: Dialer, service: String) -> Self {
-        Self { addresses, own: Nodes::new(dialer), service }
+    pub fn new(addresses: Vec<Address>, own: Nodes, service: String) -> Self {
+        Self { addresses, own, service }
     }
 
     pub async fn view(&self, nodes: &Nodes) -> Result<View, RedisError> {

@@ -149,7 +149,16 @@ fn a_counted_loss_of_the_store_excuses_an_event_without_a_time_of_its_own() {
 
 #[test]
 fn an_event_with_a_time_of_its_own_is_excused_only_while_nobody_can_know() {
-    let history = after_a_loss(true);
+    let mut history = after_a_loss(true);
+    assert_eq!(broken(&history), [Broken::Unmarked]);
+    let mut at_once = history.clone();
+    at_once.forwards[1].began = ms(8_900);
+    // Whoever has lost its connection asks whom it meets; whoever comes to the store only then cannot.
+    assert_eq!(broken(&at_once), [Broken::Unmarked]);
+    at_once.services.push(Service { from: ms(6_900), until: At::MAX });
+    assert_eq!((broken(&at_once), check(&at_once).0.unaware), (vec![], 1));
+    // A store that is emptied tells nobody.
+    history.troubles[0].part = Part::Contents;
     assert_eq!(broken(&history), [Broken::Unmarked]);
     let mut at_once = history.clone();
     at_once.forwards[1].began = ms(8_900);
