@@ -23,6 +23,7 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
 use crate::pipeline::intake::Buffered;
+use crate::pipeline::keyring::Keyring;
 use crate::pipeline::listener;
 use crate::pipeline::route::Routes;
 use crate::pipeline::upstream::Upstreams;
@@ -109,6 +110,7 @@ struct Shared {
     source: Arc<StoreSource>,
     reserve: Arc<Reserve>,
     condition: Arc<Condition>,
+    keyring: Arc<Keyring>,
     lifecycle: Lifecycle,
 }
 
@@ -128,6 +130,7 @@ impl App {
             source: Arc::new(StoreSource::open(&config.store)?),
             reserve: Arc::new(Reserve::new(config.limits.recent, config.limits.local_claims)),
             condition: Arc::default(),
+            keyring: Arc::new(Keyring::new().map_err(internal)?),
             lifecycle: Lifecycle::default(),
             telemetry,
             config: Arc::clone(&config),
@@ -220,6 +223,7 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
         store: shared.source.connect()?,
         reserve: Arc::clone(&shared.reserve),
         condition: Arc::clone(&shared.condition),
+        keyring: Arc::clone(&shared.keyring),
         upstreams,
         attempts: shared.attempts.clone(),
         tasks: TaskTracker::new(),

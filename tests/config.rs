@@ -66,7 +66,7 @@ fn every_bad_file_is_refused_with_exactly_its_text() {
         let problems = load_file(file, &VARIABLES.into()).map(|_| ()).unwrap_err();
         assert_eq!(report(&problems), expected(file), "{}", file.display());
     }
-    assert_eq!(files.len(), 18);
+    assert_eq!(files.len(), 19);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn opened_example(folder: &Path) -> String {
 fn example_variables() -> Environment {
     let secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
     Environment::from(
-        ["STRIPE_WEBHOOK_SECRET", "HOOKONCE_ADMIN_TOKEN", "ORDERS_SECRET", "FEED_SECRET", "FEED_VERIFY_TOKEN"]
+        ["STRIPE_WEBHOOK_SECRET", "HOOKONCE_ADMIN_TOKEN", "ORDERS_SECRET", "FEED_SECRET", "FEED_VERIFY_TOKEN", "JOBS_SECRET"]
             .map(|name| (name, secret)),
     )
 }
@@ -375,6 +375,10 @@ fn example_folder() -> tempfile::TempDir {
     for name in ["github", "github-old", "redis-ca.pem"] {
         fs::write(folder.path().join(name), "0123456789abcdef0123456789abcdef\n").unwrap();
     }
+    // RFC 8410, section 10.1.
+    let key = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{key}\n-----END PUBLIC KEY-----\n");
+    fs::write(folder.path().join("bank.pem"), pem).unwrap();
     folder
 }
 
@@ -396,14 +400,14 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 87);
+    assert_eq!(seen, 110);
 }
 
 #[test]
 fn example_loads_with_every_line_opened() {
     let folder = example_folder();
     let loaded = load_text(&opened_example(folder.path()), &example_variables()).unwrap_or_else(|p| panic!("{}", report(&p)));
-    assert_eq!(loaded.config.providers.len(), 4);
+    assert_eq!(loaded.config.providers.len(), 6);
 }
 
 #[test]

@@ -36,10 +36,19 @@ fn every_configuration_in_the_readme_is_accepted() {
     }
 }
 
+/// `hookonce providers --markdown > docs/providers.md` brings it up to date.
 #[test]
-fn the_readme_lists_the_presets_there_are() {
-    let listed = quoted(|line| line.starts_with("`stripe`, `github`"));
-    assert_eq!(listed, preset::names().into_iter().collect());
+fn the_page_of_providers_is_fresh() {
+    let program = env!("CARGO_BIN_EXE_hookonce");
+    let made = std::process::Command::new(program).args(["providers", "--markdown"]).output().unwrap();
+    let page = std::fs::read_to_string("docs/providers.md").unwrap();
+    assert_eq!(String::from_utf8(made.stdout).unwrap(), page, "run: hookonce providers --markdown > docs/providers.md");
+}
+
+#[test]
+fn the_readme_counts_the_presets_there_are() {
+    let count = format!("{} providers", preset::names().len());
+    assert!(README.contains(&count), "the README does not say: {count}");
 }
 
 #[test]

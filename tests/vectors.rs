@@ -1,176 +1,235 @@
-//! Every preset against requests that the providers' own SDKs judged, and against what an attacker would try.
+//! Every preset against requests that the provider's own SDK, or a named implementation, has judged, and against what an
+//! attacker would try.
 //!
-//! The cases in `fixtures/vectors` are one JSON object a line; `valid` is what the SDK said with its clock at `oracle_now`.
+//! The cases in `fixtures/vectors` are one JSON object a line; `valid` is what was said with the clock at `oracle_now`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use data_encoding::BASE64;
 use hookonce::config::Secret;
-use hookonce::scheme::{Disproof, Key, Proof, Received, Scheme, preset};
+use hookonce::scheme::preset::{self, Preset};
+use hookonce::scheme::{Disproof, Key, Place, Proof, PublicUrl, Received, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::Value;
 
-const NOW: u64 = 1_794_787_700;
-const RECORDED: [(&str, usize); 6] =
-    [("github", 30), ("shopify", 20), ("slack", 36), ("standard-webhooks", 31), ("stripe", 39), ("svix", 43)];
-
-fn at(seconds: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_secs(seconds)
-}
-
-fn scheme(preset: &str) -> Scheme {
-    preset::find(preset).unwrap().compile().unwrap().scheme
-}
-
-fn verdict(scheme: &Scheme, keys: &[Key], headers: &HeaderMap, body: &Bytes, now: u64) -> Result<Proof, Disproof> {
-    scheme.verify(keys, &Received { method: &Method::POST, uri: &Uri::default(), headers, body }, at(now))
-}
-
-/// What we say of a recorded case.
-fn judged(case: &Value) -> Result<Proof, Disproof> {
-    let scheme = scheme(case["provider"].as_str().unwrap());
-    let mut headers = HeaderMap::new();
-    for (name, value) in case["headers"].as_object().unwrap() {
-        let value = HeaderValue::from_bytes(value.as_str().unwrap().as_bytes()).unwrap();
-        headers.append(name.parse::<HeaderName>().unwrap(), value);
-    }
-    let body = BASE64.decode(case["body_b64"].as_str().unwrap().as_bytes()).unwrap().into();
-    let key = scheme.key(&Secret::new(case["secret"].as_str().unwrap())).unwrap();
-    verdict(&scheme, &[key], &headers, &body, case["oracle_now"].as_u64().unwrap())
-}
-
-#[test]
-fn every_recorded_case_is_judged_as_the_sdk_judged_it() {
-    let mut seen = Vec::new();
-    for preset in preset::names() {
-        let path = format!("{}/tests/fixtures/vectors/{preset}.jsonl", env!("CARGO_MANIFEST_DIR"));
-        let cases = fs::read_to_string(path).unwrap();
-        for case in cases.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
-            let ours = judged(&case);
-            assert_eq!(ours.is_ok(), case["valid"].as_bool().unwrap(), "{preset} {}: {ours:?}", case["name"]);
-        }
-        seen.push((preset, cases.lines().count()));
-    }
-    assert_eq!(seen, RECORDED);
-}
-
-/// A delivery signed by us, as each preset's provider would sign it.
-struct Delivery {
-    preset: &'static str,
+/// A recorded request, and what it is judged with.
+#[derive(Clone)]
+struct Case {
+    name: String,
+    valid: bool,
     scheme: Scheme,
     keys: Vec<Key>,
+    method: Method,
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    now: SystemTime,
 }
 
-impl Delivery {
-    fn all() -> Vec<Self> {
-        preset::names().into_iter().map(Self::of).collect()
-    }
-
-    fn of(preset: &'static str) -> Self {
-        let scheme = scheme(preset);
-        // Readable as text and as base64, so that it suits every preset.
-        let keys: Vec<Key> = ["c2VjcmV0LW51bWJlci1vbmU=", "c2VjcmV0LW51bWJlci10d28="]
-            .iter()
-            .map(|s| scheme.key(&Secret::new(*s)).unwrap())
-            .collect();
-        let body = Bytes::from_static(br#"{"id":"evt_1"}"#);
+impl Case {
+    /// `None` where no request could carry one of its headers.
+    fn read(preset: &Preset, line: &str) -> Option<Self> {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| case[key].as_str().map(str::to_owned);
+        let url = PublicUrl::parse(&text("url").unwrap()).unwrap();
+        let scheme = preset.compile().unwrap().scheme.at_url(Some(url));
         let mut headers = HeaderMap::new();
-        headers.insert("webhook-id", HeaderValue::from_static("msg_1"));
-        scheme.sign(&keys[0], &mut headers, &body, at(NOW)).unwrap();
-        Self { preset, scheme, keys, headers, body }
-    }
-
-    fn signature_name(&self) -> HeaderName {
-        self.scheme.signature_header().present_in(&self.headers).unwrap().clone()
-    }
-
-    fn judged_with(&self, headers: &HeaderMap) -> Result<Proof, Disproof> {
-        verdict(&self.scheme, &self.keys, headers, &self.body, NOW)
-    }
-}
-
-#[test]
-fn what_is_signed_is_verified() {
-    let all = Delivery::all();
-    assert_eq!(all.len(), RECORDED.len());
-    for delivery in all {
-        assert_eq!(delivery.judged_with(&delivery.headers), Ok(Proof { slot: 0 }), "{}", delivery.preset);
-        let rotated = [delivery.keys[1].clone(), delivery.keys[0].clone()];
-        let ours = verdict(&delivery.scheme, &rotated, &delivery.headers, &delivery.body, NOW);
-        assert_eq!(ours, Ok(Proof { slot: 1 }), "{}", delivery.preset);
-    }
-}
-
-#[test]
-fn every_flipped_bit_of_a_signature_is_refused() {
-    for delivery in Delivery::all() {
-        let name = delivery.signature_name();
-        let good = delivery.headers[&name].as_bytes().to_vec();
-        let mut tried = 0;
-        for (position, bit) in (0..good.len()).flat_map(|position| (0..8).map(move |bit| (position, 1_u8 << bit))) {
-            let mut flipped = good.clone();
-            flipped[position] ^= bit;
-            let Ok(value) = HeaderValue::from_bytes(&flipped) else { continue };
-            let mut headers = delivery.headers.clone();
-            headers.insert(&name, value);
-            tried += 1;
-            assert!(delivery.judged_with(&headers).is_err(), "{}: byte {position}, bit {bit}", delivery.preset);
+        for (name, value) in case["headers"].as_object().unwrap() {
+            let value = HeaderValue::from_bytes(value.as_str().unwrap().as_bytes()).ok()?;
+            headers.append(name.parse::<HeaderName>().ok()?, value);
         }
-        assert!(tried > 250, "{}: {tried}", delivery.preset);
+        let additional =
+            case["additional_secrets"].as_array().into_iter().flatten().map(|secret| secret.as_str().unwrap().to_owned());
+        let secrets: Vec<String> = if scheme.takes_public_keys() {
+            text("public_key").into_iter().collect()
+        } else {
+            text("secret").into_iter().chain(additional).chain(text("next_secret")).collect()
+        };
+        let key = |secret: &String| Some(scheme.key(&Secret::new(secret.as_bytes())).ok()?.with_id(text("key_id")));
+        Some(Self {
+            name: text("name").unwrap(),
+            valid: case["valid"].as_bool().unwrap(),
+            keys: secrets.iter().filter_map(key).collect(),
+            method: text("method").unwrap().parse().unwrap(),
+            uri: text("url").unwrap().parse().unwrap(),
+            body: BASE64.decode(text("body_b64").unwrap().as_bytes()).unwrap().into(),
+            now: UNIX_EPOCH + Duration::from_secs(case["oracle_now"].as_u64().unwrap()),
+            headers,
+            scheme,
+        })
+    }
+
+    fn judged(&self) -> Result<Proof, Disproof> {
+        let Self { method, uri, headers, body, .. } = self;
+        self.scheme.verify(&self.keys, &Received { method, uri, headers, body }, self.now)
+    }
+
+    /// A small request that is right, in the plainest form there is.
+    fn plainest(cases: &[Self]) -> Option<Self> {
+        let valid = cases.iter().filter(|case| case.valid && !case.body.is_empty());
+        valid.min_by_key(|case| (!case.name.contains("basic"), case.headers.len(), case.body.len())).cloned()
     }
 }
 
+fn path_of(preset: &str) -> String {
+    format!("{}/tests/fixtures/vectors/{preset}.jsonl", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The recorded cases of a preset. Those that no request could be are left out: they are wrong in any case.
+fn cases(preset: &str) -> Vec<Case> {
+    let preset = preset::find(preset).unwrap();
+    let text = fs::read_to_string(path_of(preset.name)).unwrap_or_default();
+    text.lines().filter_map(|line| Case::read(preset, line)).collect()
+}
+
+/// Presets whose evidence is recorded requests.
+fn recorded() -> Vec<&'static str> {
+    let names = preset::names().into_iter();
+    names.filter(|name| matches!(preset::find(name).unwrap().text("evidence"), Some("sdk" | "source" | "docs-example"))).collect()
+}
+
 #[test]
-fn every_flipped_bit_of_the_body_is_refused() {
-    for delivery in Delivery::all() {
-        for position in 0..delivery.body.len() {
-            let mut body = delivery.body.to_vec();
-            body[position] ^= 1;
-            let ours = verdict(&delivery.scheme, &delivery.keys, &delivery.headers, &body.into(), NOW);
-            assert_eq!(ours, Err(Disproof::NoMatch), "{}: byte {position}", delivery.preset);
+fn every_preset_has_evidence_and_every_recorded_request_a_preset() {
+    for name in preset::names() {
+        let preset = preset::find(name).unwrap();
+        let evidence = preset.text("evidence").unwrap_or_default();
+        assert!(["sdk", "docs-example", "family", "source", "token"].contains(&evidence), "{name}: {evidence}");
+        let judge = preset.text("judge").unwrap_or_default();
+        match evidence {
+            "family" => assert!(preset::find(judge).is_some_and(|other| recorded().contains(&other.name)), "{name}: {judge}"),
+            "token" => {}
+            _ => {
+                let said: Vec<bool> = cases(name).iter().map(|case| case.valid).collect();
+                assert!(
+                    said.contains(&true) && (evidence == "docs-example" || said.contains(&false)),
+                    "{name}: no cases of both kinds"
+                );
+                assert!(!judge.is_empty(), "{name}: nobody judges");
+            }
         }
     }
-}
-
-#[test]
-fn wrong_and_empty_secrets_prove_nothing() {
-    for delivery in Delivery::all() {
-        let ours = verdict(&delivery.scheme, &delivery.keys[1..], &delivery.headers, &delivery.body, NOW);
-        assert_eq!(ours, Err(Disproof::NoMatch), "{}", delivery.preset);
-        assert!(delivery.scheme.key(&Secret::new("")).is_err(), "{}", delivery.preset);
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/vectors")).unwrap() {
+        let name = file.unwrap().file_name().to_string_lossy().replace(".jsonl", "");
+        assert!(recorded().contains(&name.as_str()), "{name}: requests without a preset");
     }
 }
 
 #[test]
-fn stale_and_future_deliveries_are_refused_where_a_timestamp_is_signed() {
-    let mut stamped = Vec::new();
-    for delivery in Delivery::all() {
-        let Some(tolerance) = delivery.scheme.tolerance().map(|tolerance| tolerance.as_secs()) else { continue };
-        let judged = |now| verdict(&delivery.scheme, &delivery.keys, &delivery.headers, &delivery.body, now);
-        assert!(judged(NOW + tolerance).is_ok() && judged(NOW - tolerance).is_ok(), "{}", delivery.preset);
-        assert_eq!(judged(NOW + tolerance + 1), Err(Disproof::Stale), "{}", delivery.preset);
-        assert_eq!(judged(NOW - tolerance - 1), Err(Disproof::Future), "{}", delivery.preset);
-        stamped.push(delivery.preset);
+fn every_recorded_case_is_judged_as_it_was_judged() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for preset in recorded() {
+        for case in cases(preset) {
+            let ours = case.judged();
+            count += 1;
+            if ours.is_ok() != case.valid {
+                wrong.push(format!("{preset} {}: {ours:?}", case.name));
+            }
+        }
     }
-    assert_eq!(stamped, ["slack", "standard-webhooks", "stripe", "svix"]);
+    assert!(wrong.is_empty(), "{} of {count}: {wrong:#?}", wrong.len());
+    assert!(count >= 199, "{count}");
+}
+
+/// What comes of flipping each bit of some bytes: how many flips were tried, and which are taken for right all the same.
+fn flipped(bytes: &[u8], judged: impl Fn(Vec<u8>) -> Option<bool>) -> (usize, Vec<usize>) {
+    let (mut tried, mut accepted) = (0, Vec::new());
+    for (position, bit) in (0..bytes.len()).flat_map(|position| (0..8).map(move |bit| (position, 1_u8 << bit))) {
+        let mut other = bytes.to_vec();
+        other[position] ^= bit;
+        match judged(other) {
+            Some(true) => accepted.push(position),
+            Some(false) => {}
+            None => continue,
+        }
+        tried += 1;
+    }
+    (tried, accepted)
 }
 
 #[test]
-fn missing_and_repeated_signatures_are_refused_from_the_head_alone() {
-    for delivery in Delivery::all() {
-        let name = delivery.signature_name();
-        let mut headers = delivery.headers.clone();
-        assert_eq!(delivery.scheme.verify_head(&headers), Ok(()));
+fn every_flipped_bit_of_a_body_is_refused_unless_the_preset_says_otherwise() {
+    for preset in recorded() {
+        let case = Case::plainest(&cases(preset)).unwrap();
+        let (tried, accepted) = flipped(&case.body, |body| Some(Case { body: body.into(), ..case.clone() }.judged().is_ok()));
+        assert!(tried > 0, "{preset}");
+        let is_covered = case.scheme.covers(&Place::Body);
+        let says = preset::find(preset).unwrap().text("unsigned");
+        assert_eq!(says.is_some(), !is_covered, "{preset}: {says:?}");
+        assert!(accepted.is_empty() || says.is_some(), "{preset}: bytes {accepted:?} of {tried}");
+        assert!(accepted.len() < tried, "{preset}: nothing of the body is signed");
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_covered_header_is_refused() {
+    let mut counts = BTreeMap::new();
+    for preset in recorded() {
+        let case = Case::plainest(&cases(preset)).unwrap();
+        for name in case.headers.keys() {
+            let place = Place::Header(hookonce::scheme::HeaderNames::one(name.clone()));
+            let signature = case.scheme.signature_header().is_some_and(|names| names.iter().any(|other| other == name));
+            if !signature && !case.scheme.covers(&place) {
+                continue;
+            }
+            let (tried, accepted) = flipped(case.headers[name].as_bytes(), |value| {
+                let mut headers = case.headers.clone();
+                headers.insert(name, HeaderValue::from_bytes(&value).ok()?);
+                Some(Case { headers, ..case.clone() }.judged().is_ok())
+            });
+            assert!(accepted.is_empty(), "{preset}: {name}, bytes {accepted:?}");
+            *counts.entry(preset).or_insert(0) += tried;
+        }
+    }
+    let without: Vec<_> = recorded().into_iter().filter(|preset| !counts.contains_key(preset)).collect();
+    for preset in without {
+        assert!(preset::find(preset).unwrap().compile().unwrap().scheme.signature_header().is_none(), "{preset}");
+    }
+}
+
+#[test]
+fn another_secret_proves_nothing_and_an_empty_one_is_none() {
+    for preset in recorded() {
+        let case = Case::plainest(&cases(preset)).unwrap();
+        assert_eq!(Case { keys: Vec::new(), ..case.clone() }.judged().err(), Some(Disproof::NoMatch), "{preset}");
+        assert!(case.scheme.key(&Secret::new("")).is_err(), "{preset}");
+    }
+}
+
+#[test]
+fn a_missing_or_repeated_signature_is_refused_from_the_head_alone() {
+    for preset in recorded() {
+        let case = Case::plainest(&cases(preset)).unwrap();
+        let Some(names) = case.scheme.signature_header() else { continue };
+        let Some(name) = names.present_in(&case.headers).cloned() else { continue };
+        let head = |headers: &HeaderMap| {
+            let received = Received { method: &case.method, uri: &case.uri, headers, body: &Bytes::new() };
+            case.scheme.verify_head(&received)
+        };
+        assert_eq!(head(&case.headers), Ok(()), "{preset}");
+        let mut headers = case.headers.clone();
         headers.append(&name, headers[&name].clone());
-        assert_eq!(delivery.scheme.verify_head(&headers), Err(Disproof::RepeatedHeader), "{}", delivery.preset);
-        assert_eq!(delivery.judged_with(&headers), Err(Disproof::RepeatedHeader), "{}", delivery.preset);
+        assert_eq!(head(&headers), Err(Disproof::RepeatedHeader), "{preset}");
         headers.remove(&name);
-        assert_eq!(delivery.scheme.verify_head(&headers), Err(Disproof::MissingSignature), "{}", delivery.preset);
-        assert_eq!(delivery.judged_with(&headers), Err(Disproof::MissingSignature), "{}", delivery.preset);
+        assert_eq!(head(&headers), Err(Disproof::MissingSignature), "{preset}");
     }
+}
+
+#[test]
+fn what_is_too_old_or_too_new_is_refused_where_the_age_is_judged() {
+    let mut judged = 0;
+    for preset in recorded() {
+        let case = Case::plainest(&cases(preset)).unwrap();
+        let Some(tolerance) = case.scheme.tolerance() else { continue };
+        // The plainest case was signed at about its own now.
+        let beyond = tolerance * 2 + Duration::from_secs(1);
+        assert_eq!(Case { now: case.now + beyond, ..case.clone() }.judged().err(), Some(Disproof::Stale), "{preset}");
+        assert_eq!(Case { now: case.now - beyond, ..case.clone() }.judged().err(), Some(Disproof::Future), "{preset}");
+        judged += 1;
+    }
+    assert!(judged >= 4, "{judged}");
 }

@@ -6,7 +6,10 @@ pub mod check;
 pub mod demo;
 pub mod event;
 pub mod health;
+pub mod providers;
 pub mod run;
+pub mod send;
+pub mod sign;
 pub mod verify;
 
 use std::io::Write as _;
@@ -49,6 +52,12 @@ enum Command {
     Check(check::Args),
     /// See it work: the real proxy, a built-in consumer, signed deliveries with duplicates
     Demo(demo::Args),
+    /// List the providers that hookonce knows, or tell all about one
+    Providers(providers::Args),
+    /// Sign a delivery as a provider would, and print it
+    Sign(sign::Args),
+    /// Send a signed delivery, several times for duplicates
+    Send(send::Args),
     /// Judge a saved request as hookonce would: signature, timestamp, event id, and what is wrong
     Verify(verify::VerifyArgs),
     /// Show what a running instance knows of an event, or let events through again
@@ -66,6 +75,9 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args, &environment),
         Command::Check(args) => check::main(&args, &environment),
         Command::Demo(args) => demo::run(&args),
+        Command::Providers(args) => providers::run(&args),
+        Command::Sign(args) => sign::run(&args),
+        Command::Send(args) => send::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Event(args) => event::run(&args, &environment),
         Command::Bypass(args) => bypass::run(&args, &environment),

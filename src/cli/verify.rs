@@ -17,16 +17,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::Secret;
 use crate::config::reader::nearest;
-use crate::scheme::preset;
-use judge::Trial;
+use crate::scheme::preset::{self, Preset};
+use judge::{KeyMaterial, Trial};
 use request::SavedRequest;
 
 /// Check a saved request against a preset.
 #[derive(Debug, clap::Args)]
 pub struct VerifyArgs {
     /// The preset to judge by.
-    #[arg(long, value_name = "NAME", required_unless_present = "cases")]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["cases", "preset_file"])]
     preset: Option<String>,
+    /// A file with a scheme of your own to judge by, as in `[providers.NAME]`.
+    #[arg(long, value_name = "TOML", conflicts_with = "preset")]
+    preset_file: Option<PathBuf>,
     /// A secret, taken as it is; may be given several times.
     #[arg(long = "secret", value_name = "VALUE", allow_hyphen_values = true, value_parser = untouched)]
     secrets: Vec<Secret>,
@@ -60,7 +63,7 @@ const REQUEST_BYTES_MAX: u64 = 64 << 20;
 pub fn run(args: &VerifyArgs) -> ExitCode {
     let mut out = io::stdout().lock();
     let ended = match &args.cases {
-        Some(path) => judge_cases(path, &mut out).map(|()| true),
+        Some(path) => judge_cases(args, path, &mut out).map(|()| true),
         None => judge_one(args, &mut out),
     };
     match ended {
@@ -78,32 +81,55 @@ fn untouched(text: &str) -> Result<Secret, Infallible> {
     Ok(Secret::new(text))
 }
 
-fn judge_cases(path: &Path, out: &mut impl Write) -> Result<(), String> {
+fn judge_cases(args: &VerifyArgs, path: &Path, out: &mut impl Write) -> Result<(), String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    cases::judge_all(BufReader::new(file), out)
+    let own = args.preset_file.as_deref().map(Preset::of_file).transpose()?;
+    cases::judge_all(BufReader::new(file), own, out)
 }
 
 /// Judges one request and says whether it is valid.
 fn judge_one(args: &VerifyArgs, out: &mut impl Write) -> Result<bool, String> {
-    let (Some(name), Some(path)) = (&args.preset, &args.file) else {
-        return Err("--preset and FILE are needed".to_owned());
+    let Some(path) = &args.file else { return Err("FILE is needed".to_owned()) };
+    let preset = match (&args.preset, &args.preset_file) {
+        (_, Some(file)) => Preset::of_file(file)?,
+        (Some(name), None) => named(name)?,
+        (None, None) => return Err("--preset is needed".to_owned()),
     };
-    let preset =
-        preset::find(name).ok_or_else(|| format!("there is no preset \"{name}\": {}", nearest(name, &preset::names())))?;
-    let trial = Trial::new(preset, args.at.map_or_else(clock, since_epoch))?;
-    if args.secrets.is_empty() {
-        return Err(format!("--secret is needed to verify with the preset \"{}\"", preset.name));
-    }
+    let trial = Trial::new(preset, args.at.map_or_else(clock, since_epoch), args.url.as_deref())?;
+    let keys = key_material(args, &trial)?;
     let request = SavedRequest::parse(&read(path)?)?;
-    let judgement = trial.judge(&args.secrets, &request);
+    let judgement = trial.judge(&keys, &request);
     let text = if args.json {
         let json = serde_json::to_string(&judgement.verdict()).map_err(|error| error.to_string())?;
         format!("{json}\n")
     } else {
-        explain::explanation(&trial, &args.secrets, &request, &judgement)
+        explain::explanation(&trial, &keys, &request, &judgement)
     };
     out.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
     Ok(judgement.is_valid())
+}
+
+fn named(name: &str) -> Result<&'static Preset, String> {
+    preset::find(name).ok_or_else(|| format!("there is no preset \"{name}\": {}", nearest(name, &preset::names())))
+}
+
+/// What the preset verifies with, or what is missing.
+fn key_material(args: &VerifyArgs, trial: &Trial) -> Result<KeyMaterial, String> {
+    let (scheme, name) = (&trial.compiled.scheme, trial.preset.name);
+    if scheme.signs_url() && args.url.is_none() {
+        return Err(format!("--url is needed: the provider of the preset \"{name}\" signs the URL that it calls"));
+    }
+    let secrets = if scheme.takes_public_keys() {
+        let key =
+            args.public_key.as_ref().ok_or_else(|| format!("--public-key is needed to verify with the preset \"{name}\""))?;
+        vec![Secret::new(key.as_bytes())]
+    } else {
+        args.secrets.clone()
+    };
+    if secrets.is_empty() {
+        return Err(format!("--secret is needed to verify with the preset \"{name}\""));
+    }
+    Ok(KeyMaterial { secrets, id: args.key_id.clone() })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

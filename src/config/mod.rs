@@ -12,7 +12,7 @@ pub mod problem;
 pub(crate) mod reader;
 mod redis_url;
 mod resolve;
-mod scalar;
+pub(crate) mod scalar;
 pub(crate) mod secret;
 mod statuses;
 mod store_url;
@@ -145,7 +145,8 @@ pub struct Provider {
     /// When the event came to be, by the provider.
     pub event_time: Option<EventTime>,
     pub tenant: Option<Tenant>,
-    pub handshake: Option<Handshake>,
+    /// Challenges that it sends, each told by its own shape.
+    pub handshakes: Vec<Handshake>,
     /// How long the provider keeps trying by itself. Nought: it never does. `None`: not known.
     pub retry_window: Option<Duration>,
     pub disables_on_failure: bool,

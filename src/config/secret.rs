@@ -43,6 +43,8 @@ impl FromNode for Secret {
 pub struct Sourced {
     pub secret: Secret,
     pub source: String,
+    /// By which deliveries name it, where they do.
+    pub id: Option<String>,
     pub origin: Origin,
 }
 
@@ -54,8 +56,8 @@ impl AsWritten for Sourced {
 
 impl FromNode for Sourced {
     fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let (bytes, source) = match &node.value {
-            Value::Text(text) | Value::Loose(text) => (text.clone().into_bytes(), in_place(&node.origin)),
+        let ((bytes, source), id) = match &node.value {
+            Value::Text(text) | Value::Loose(text) => ((text.clone().into_bytes(), in_place(&node.origin)), None),
             Value::Table(table) => from_source(node, Reader::of_table(table, at), at)?,
             _ => {
                 at.wrong_type(node, "a secret", "{ env = \"NAME\" }, { file = \"PATH\" } or, for trying out, a string");
@@ -63,7 +65,7 @@ impl FromNode for Sourced {
             }
         };
         let secret = usable(node, bytes, &source, at)?;
-        Some(Self { secret, source, origin: node.origin.clone() })
+        Some(Self { secret, source, id, origin: node.origin.clone() })
     }
 }
 
@@ -75,22 +77,26 @@ fn in_place(origin: &Origin) -> String {
     }
 }
 
-/// Reads `{ env = }` or `{ file = }`.
-fn from_source(node: &Node, reader: Reader<'_>, at: &At<'_>) -> Option<(Vec<u8>, String)> {
+/// A secret's bytes, and where they were read from.
+type Read = (Vec<u8>, String);
+
+/// Reads `{ env = }` or `{ file = }`, and `id` beside it.
+fn from_source(node: &Node, reader: Reader<'_>, at: &At<'_>) -> Option<(Read, Option<String>)> {
     let source = (reader.get::<String>("env"), reader.get::<String>("file"));
-    reader.pending(&["id"]);
+    let id = reader.get::<String>("id");
     reader.finish();
-    match source {
+    let read = match source {
         (Some(name), None) => from_variable(node, &name, at),
         (None, Some(path)) => from_file(node, &path, at),
         _ => {
             at.error(node, "must name one source", "write { env = \"NAME\" } or { file = \"PATH\" }");
             None
         }
-    }
+    };
+    Some((read?, id))
 }
 
-fn from_variable(node: &Node, name: &str, at: &At<'_>) -> Option<(Vec<u8>, String)> {
+fn from_variable(node: &Node, name: &str, at: &At<'_>) -> Option<Read> {
     if let Some(value) = at.environment.var(name) {
         return Some((value.as_bytes().to_vec(), format!("variable {name}")));
     }
@@ -103,7 +109,7 @@ fn from_variable(node: &Node, name: &str, at: &At<'_>) -> Option<(Vec<u8>, Strin
     None
 }
 
-fn from_file(node: &Node, path: &str, at: &At<'_>) -> Option<(Vec<u8>, String)> {
+fn from_file(node: &Node, path: &str, at: &At<'_>) -> Option<Read> {
     match std::fs::read(path) {
         Ok(mut bytes) => {
             // Editors and `echo` end a file with one newline; more than one is the secret's own.

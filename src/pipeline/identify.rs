@@ -8,9 +8,13 @@ mod event_key;
 
 use std::borrow::Cow;
 
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
+
 use crate::config::{Fingerprint, Tenant};
+use crate::scheme::json::feed;
 use crate::scheme::locate::{self, RepeatedError};
-use crate::scheme::{Composite, IdRule, Received};
+use crate::scheme::{Composite, IdRule, Place, Received};
 
 pub use body_digest::{BodyDigest, fingerprint};
 pub use event_id::EventId;
@@ -59,6 +63,15 @@ pub fn body_id(rule: &Fingerprint, tenant: Option<&Tenant>, received: &Received<
 fn parts_of(composite: &Composite, received: &Received<'_>) -> Result<Option<Vec<Vec<u8>>>, IdError> {
     let mut parts = Vec::with_capacity(composite.parts().len());
     for part in composite.parts() {
+        // The ids of a batch are one id together: the delivery is what is deduped.
+        if let Place::EachJson(pointer) = &part.place {
+            match locate::each(pointer, received.body)? {
+                Some(values) => parts.extend(batch(values)),
+                None if part.optional => {}
+                None => return Ok(None),
+            }
+            continue;
+        }
         match locate::find(&part.place, received)? {
             Some(value) => parts.push(value.into_owned()),
             None if part.optional => parts.push(Vec::new()),
@@ -67,6 +80,18 @@ fn parts_of(composite: &Composite, received: &Received<'_>) -> Result<Option<Vec
     }
     Ok(Some(parts))
 }
+
+/// The ids of a batch; as a digest where they are more than an id can hold.
+fn batch(ids: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    if ids.iter().map(Vec::len).sum::<usize>() <= BATCH_BYTES_MAX {
+        return ids;
+    }
+    let mut digest = Sha256::new();
+    ids.iter().for_each(|id| feed(&mut digest, id));
+    vec![format!("batch-of-{}-{}", ids.len(), HEXLOWER.encode(&digest.finalize()[..16])).into_bytes()]
+}
+
+const BATCH_BYTES_MAX: usize = 1024;
 
 /// Puts the tenant before the parts. Without its tenant an id is not known: two tenants could share it.
 fn of_tenant(tenant: Option<&Tenant>, parts: Vec<Vec<u8>>, received: &Received<'_>) -> Result<Option<EventId>, IdError> {

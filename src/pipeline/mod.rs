@@ -10,11 +10,11 @@ pub mod body;
 pub mod bound;
 pub mod bypass;
 pub mod flight;
-pub mod handshake;
 pub mod headers;
 pub mod hold;
 pub mod identify;
 pub mod intake;
+pub mod keyring;
 pub mod listener;
 pub mod once;
 pub mod refusal;
@@ -39,18 +39,18 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate, Upstream};
-use crate::scheme::{Proof, Received};
+use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate, Provider, Upstream};
+use crate::scheme::{Challenge, Handshake, Key, Proof, Received};
 use crate::store::{Condition, Mark, Reserve, Store};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
 use audience::{Ended, News, end_of, end_of_accepted};
 use body::{Outgoing, ReplyBody};
 use bound::Bound;
 use flight::{Ending, Flights, Follower, Joined, Lead};
-use handshake::Challenge;
 use headers::{Peer, Told};
 use identify::{EventId, EventKey};
-use intake::{Bounds, Buffered, Inbound};
+use intake::{Bounds, Buffered, Delivery, Inbound};
+use keyring::{Keyring, Unavailable};
 use once::{Event, Standing};
 use refusal::Refusal;
 use reply::{End, Reply};
@@ -78,6 +78,7 @@ pub struct Pipeline {
     pub reserve: Arc<Reserve>,
     /// What is known of the store beside its answers.
     pub condition: Arc<Condition>,
+    pub keyring: Arc<Keyring>,
     pub upstreams: Arc<Upstreams>,
     /// How many attempts may be under way, with or without their senders.
     pub attempts: Bound,
@@ -118,17 +119,24 @@ impl Pipeline {
         {
             return self.answer_challenge(challenge, &route, parts, Bytes::new(), peer).await;
         }
-        self.refuse_early(&route, &parts)?;
+        let may_be_challenge = route.provider.handshakes.iter().any(Handshake::is_unsigned_body);
+        if !may_be_challenge {
+            self.refuse_early(&route, &parts)?;
+        }
 
         let reading = Instant::now();
         let max = route.provider.max_body.0;
         let bounds = Bounds { body_bytes_max: max, time: self.config.limits.body_timeout, buffered: &self.buffered };
         let delivery = intake::read(parts, body, peer.ip(), &bounds).await?;
         record.body_took(reading.elapsed());
+        if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {
+            return self.answer_challenge(challenge, &route, delivery.parts, Bytes::new(), peer).await;
+        }
 
         let (long, at) = (delivery.body.len() >= LONG_BODY, now());
         let (judged, skew) = (Arc::clone(&route), self.condition.skew());
-        let verified = off_core(long, move || verify::verify(&judged, delivery, at, skew)).await??;
+        let published = self.published_keys(&route, &delivery).await?;
+        let verified = off_core(long, move || verify::verify(&judged, delivery, published.as_deref(), at, skew)).await??;
         if let Some(proof) = verified.proof() {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {
@@ -147,9 +155,32 @@ impl Pipeline {
         self.deliver(event, record).await
     }
 
+    /// The keys that the provider publishes, where it does and none are configured.
+    async fn published_keys(&self, route: &Route, delivery: &Delivery) -> Result<Option<Arc<[Key]>>, Refusal> {
+        let Provider { scheme, keys, enforce, reject_status, .. } = route.provider.as_ref();
+        let (true, Some(document)) = (keys.is_empty(), scheme.key_document(&delivery.received())) else { return Ok(None) };
+        let document = match document {
+            Ok(document) => document,
+            Err(_) if !enforce => return Ok(None),
+            Err(reason) => {
+                route.watch.unverified(reason);
+                return Err(Refusal::Unverified { reason, status: *reject_status });
+            }
+        };
+        let mut held = self.keyring.keys(scheme, &document, false, &self.telemetry).await;
+        if held.as_ref().is_ok_and(|held| !scheme.knows_key(held, &delivery.received())) {
+            held = self.keyring.keys(scheme, &document, true, &self.telemetry).await;
+        }
+        match held {
+            Err(_) if !enforce => Ok(None),
+            Err(Unavailable(why)) => Err(Refusal::KeysUnavailable(why)),
+            Ok(held) => Ok(Some(held)),
+        }
+    }
+
     /// What is certainly unsigned is refused before its body is read.
     fn refuse_early(&self, route: &Route, parts: &Parts) -> Result<(), Refusal> {
-        match route.provider.scheme.verify_head(&parts.headers) {
+        match route.provider.scheme.verify_head(&Received::without_body(parts)) {
             Err(reason) if route.provider.enforce => {
                 route.watch.unverified(reason);
                 Err(Refusal::Unverified { reason, status: route.provider.reject_status })
@@ -352,7 +383,8 @@ const CONNECT_RETRY: Duration = Duration::from_secs(3);
 const PASS_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn challenge(route: &Route, received: &Received<'_>, proof: Option<&Proof>) -> Option<Challenge> {
-    handshake::challenge(route.provider.handshake.as_ref()?, received, proof)
+    let Provider { scheme, keys, handshakes, .. } = route.provider.as_ref();
+    handshakes.iter().find_map(|handshake| handshake.challenge(scheme, keys, received, proof))
 }
 
 /// Does work over a body: here where it is short, on a blocking thread where it is long.

@@ -33,6 +33,8 @@ pub enum Refusal {
     },
     /// The timestamp is out of bounds, and our own clock may be why.
     ClockOff,
+    /// The provider's published keys cannot be had.
+    KeysUnavailable(Arc<str>),
     /// No event id, where one is required.
     MissingId,
     /// The event id is there twice, or is not an id.
@@ -86,6 +88,7 @@ impl Refusal {
             Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
             Self::Ambiguous { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::ClockOff
+            | Self::KeysUnavailable(_)
             | Self::InFlight { .. }
             | Self::LeaseOver
             | Self::Deadline
@@ -109,6 +112,7 @@ impl Refusal {
             Self::BadRequest(_) => "bad_request",
             Self::Unverified { reason, .. } => reason.code(),
             Self::ClockOff => "clock_off",
+            Self::KeysUnavailable(_) => "keys_unavailable",
             Self::MissingId => "missing_event_id",
             Self::BadId(_) => "bad_event_id",
             Self::Conflict => "conflict",
@@ -132,6 +136,7 @@ impl Refusal {
             | Self::BadRequest(_)
             | Self::Unverified { .. }
             | Self::ClockOff
+            | Self::KeysUnavailable(_)
             | Self::BadId(_) => Outcome::Rejected,
             Self::MissingId => Outcome::NoId,
             Self::TooLarge | Self::TooSlow | Self::Limited(_) => Outcome::Limited,
@@ -176,6 +181,7 @@ impl Refusal {
             Self::BadRequest(why) | Self::BadId(why) => (*why).into(),
             Self::Unverified { reason, .. } => reason.explain().into(),
             Self::ClockOff => "the signature's timestamp is out of bounds, and so is this machine's clock: it must be set".into(),
+            Self::KeysUnavailable(why) => why.to_string().into(),
             Self::MissingId => "there is no event id where this provider puts it".into(),
             Self::Conflict => "this event id was used with another body".into(),
             Self::InFlight { .. } => "another copy of this event is under way; try again later".into(),
@@ -205,6 +211,7 @@ impl Refusal {
         match self {
             Self::StoreDown(_) => "the store cannot be asked; nothing was forwarded".into(),
             Self::ClockOff => "the timestamp cannot be judged for now; try again later".into(),
+            Self::KeysUnavailable(_) => "the signature cannot be judged for now; try again later".into(),
             Self::Unreachable(_) => "the consumer could not be reached".into(),
             Self::Ambiguous { .. } => "the consumer did not answer".into(),
             _ => self.reason(),

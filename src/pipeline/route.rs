@@ -115,7 +115,7 @@ impl Routes {
 
 /// A handshake may come with a method that deliveries do not have.
 fn takes(provider: &Provider, method: &Method) -> bool {
-    provider.methods.contains(method) || provider.handshake.as_ref().is_some_and(|handshake| handshake.method == *method)
+    provider.methods.contains(method) || provider.handshakes.iter().any(|handshake| handshake.method == *method)
 }
 
 fn allowed(provider: &Provider) -> Arc<str> {

@@ -124,20 +124,11 @@ impl fmt::Display for ForwardError {
 impl Upstreams {
     /// Trusts the public authorities.
     pub fn new() -> Result<Self, rustls::Error> {
-        Self::trusting(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() })
+        Self::trusting(public_roots())
     }
 
     pub fn trusting(roots: RootCertStore) -> Result<Self, rustls::Error> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self { connector: HttpsConnector::from((http, tls)), idle: Mutex::default() })
+        Ok(Self { connector: connector(roots)?, idle: Mutex::default() })
     }
 
     /// Sends a request once. `may_send` is asked right before the first byte goes out.
@@ -245,8 +236,27 @@ impl Upstreams {
     }
 }
 
+/// Those that browsers trust.
+pub fn public_roots() -> RootCertStore {
+    RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
+}
+
+/// Connects with or without TLS, as a URL says.
+pub fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, rustls::Error> {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(HttpsConnector::from((http, tls)))
+}
+
 /// An error with its causes: hyper's own text is only the outermost.
-fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

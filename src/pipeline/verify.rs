@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::intake::Delivery;
 use super::refusal::Refusal;
 use super::route::Route;
-use crate::scheme::{Disproof, Proof};
+use crate::scheme::{Disproof, Key, Proof};
 
 /// A delivery that may go on: its signature holds, or this provider's are not enforced.
 #[derive(Debug)]
@@ -29,10 +29,17 @@ impl Verified {
     }
 }
 
-/// Checks the signature at the time `now`, by a clock that is off by `skew` as far as is known.
-pub fn verify(route: &Route, delivery: Delivery, now: SystemTime, skew: Duration) -> Result<Verified, Refusal> {
+/// Checks the signature at the time `now`, by a clock that is off by `skew` as far as is known; with the keys that the
+/// provider has published, or those that are configured.
+pub fn verify(
+    route: &Route,
+    delivery: Delivery,
+    published: Option<&[Key]>,
+    now: SystemTime,
+    skew: Duration,
+) -> Result<Verified, Refusal> {
     let provider = &route.provider;
-    match provider.scheme.verify(&provider.keys, &delivery.received(), now) {
+    match provider.scheme.verify(published.unwrap_or(&provider.keys), &delivery.received(), now) {
         Ok(proof) => {
             route.watch.verified_with(proof.slot);
             Ok(Verified { delivery, proof: Some(proof) })

@@ -11,7 +11,9 @@ pub enum Disproof {
     MissingSignedValue,
     MissingTimestamp,
     MalformedTimestamp,
+    UnknownKey,
     NoMatch,
+    Altered,
     Stale,
     Future,
 }
@@ -27,7 +29,9 @@ impl Disproof {
         Self::MissingSignedValue,
         Self::MissingTimestamp,
         Self::MalformedTimestamp,
+        Self::UnknownKey,
         Self::NoMatch,
+        Self::Altered,
         Self::Stale,
         Self::Future,
     ];
@@ -43,7 +47,9 @@ impl Disproof {
             Self::MissingSignedValue => "missing_signed_value",
             Self::MissingTimestamp => "missing_timestamp",
             Self::MalformedTimestamp => "malformed_timestamp",
+            Self::UnknownKey => "unknown_key",
             Self::NoMatch => "no_match",
+            Self::Altered => "altered",
             Self::Stale => "stale",
             Self::Future => "future",
         }
@@ -57,8 +63,8 @@ impl Disproof {
                  the way dropped it"
             }
             Self::RepeatedHeader => {
-                "a header that counts for the signature stands there more than once, so that it cannot be told which \
-                 one was meant"
+                "a value that counts for the signature, such as a header, stands there more than once, so that it cannot be told \
+                 which one was meant"
             }
             Self::MalformedSignature => {
                 "the signature is not written as the scheme writes it: its prefix, its encoding or its length is another"
@@ -68,6 +74,11 @@ impl Disproof {
             Self::MissingSignedValue => "a value that the signature covers, such as a header with the event's id, is not there",
             Self::MissingTimestamp => "the signed timestamp is not there",
             Self::MalformedTimestamp => "the timestamp is not a plain number in the scheme's unit",
+            Self::UnknownKey => "it names a key that is none of those configured: the `id` of a secret is another one",
+            Self::Altered => {
+                "the signature holds, but what it vouches for is not what came: the body was changed after it was signed, or it was \
+                 meant for another URL or another audience"
+            }
             Self::NoMatch => {
                 "no configured secret gives this signature: the secret is another one, or the body was changed after it \
                  was signed (parsed and written again, decompressed, a newline added)"
@@ -93,6 +104,6 @@ mod tests {
         assert!(codes.iter().all(|code| code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
         codes.sort_unstable();
         codes.dedup();
-        assert_eq!(codes.len(), 11);
+        assert_eq!(codes.len(), 13);
     }
 }

@@ -1,12 +1,18 @@
-//! Challenges as data: what they look like, what is echoed, and who answers them.
+//! Challenges as data: what they look like, what is answered, and who answers them.
 //!
-//! A signed challenge counts after verification. An unsigned one can only be a GET whose parts all stand in the query:
-//! nothing else that is unsigned is ever answered.
+//! A signed challenge counts after verification. An unsigned one is answered only in its exact shape, and never reaches
+//! the consumer with a body: what is not signed must not find a way past verification.
 
-use http::Method;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use serde_json::{Map, Value as Json};
 
-use super::algorithm::is_token;
+use super::key::is_token;
 use super::place::Place;
+use super::template::{Source, Template};
+use super::way::When;
+use super::{Key, Proof, Received, Scheme, Site, locate};
 use crate::config::Secret;
 use crate::config::reader::{At, FromNode, Reader, choices};
 use crate::config::tree::{Node, Value};
@@ -16,39 +22,202 @@ use crate::config::tree::{Node, Value};
 pub struct Handshake {
     pub method: Method,
     pub signed: bool,
-    pub when: Condition,
-    /// What is echoed.
-    pub reply: Place,
+    /// All of these must hold.
+    when: Vec<When>,
     /// A token that must be right before anything is answered.
-    pub guard: Option<Guard>,
+    guard: Option<Guard>,
+    reply: Reply,
     pub answer: Answerer,
 }
 
-/// The value by which a challenge is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    pub place: Place,
-    pub is: String,
+#[derive(Clone, Debug)]
+struct Guard {
+    place: Place,
+    secret: Secret,
 }
 
 #[derive(Clone, Debug)]
-pub struct Guard {
-    pub place: Place,
-    pub secret: Secret,
+struct Reply {
+    status: StatusCode,
+    content: Content,
+    headers: Vec<(HeaderName, Template)>,
 }
 
-impl Guard {
-    /// Whether this is the token. The comparison takes the same time wherever the difference lies.
-    pub fn admits(&self, offered: &[u8]) -> bool {
-        is_token(&self.secret, offered)
-    }
+#[derive(Clone, Debug)]
+enum Content {
+    Empty,
+    Text(Template),
+    Json(Vec<(String, Field)>),
+}
+
+#[derive(Clone, Debug)]
+enum Field {
+    Text(Template),
+    Constant(Json),
+}
+
+/// What becomes of a challenge.
+#[derive(Debug)]
+pub enum Challenge {
+    /// Answered here, without the upstream.
+    Answer(Response<Bytes>),
+    /// Passed on, without a claim; an unsigned one also without a body.
+    PassOn,
 }
 
 choices!(
     /// Who answers a challenge.
     Answerer { Hookonce = "hookonce", Upstream = "upstream" }
 );
-choices!(MethodWord { Get = "GET", Post = "POST" } pending { "HEAD", "PUT" });
+choices!(MethodWord { Get = "GET", Post = "POST", Head = "HEAD", Put = "PUT" });
+
+/// The longest value that is echoed. Challenges are a few dozen bytes.
+const ECHO_BYTES_MAX: usize = 1024;
+
+impl Handshake {
+    /// A challenge is a small thing; a large body is not searched for one.
+    pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+    /// Whether it must be looked for before the signature is, in the body.
+    pub fn is_unsigned_body(&self) -> bool {
+        !self.signed && self.places().any(Place::is_in_body)
+    }
+
+    /// What becomes of a delivery if it is this challenge, in its exact shape. `proof` is what verification gave, if it
+    /// has been done.
+    pub fn challenge(&self, scheme: &Scheme, keys: &[Key], received: &Received<'_>, proof: Option<&Proof>) -> Option<Challenge> {
+        let is_admitted = if self.signed { proof.is_some() } else { received.body.is_empty() || self.is_unsigned_body() };
+        if !is_admitted || *received.method != self.method || received.body.len() > Self::BODY_BYTES_MAX {
+            return None;
+        }
+        if !self.when.iter().all(|when| when.holds(received)) {
+            return None;
+        }
+        if let Some(guard) = &self.guard
+            && !is_token(&guard.secret, &locate::find(&guard.place, received).ok().flatten()?)
+        {
+            return None;
+        }
+        // Before it is known who answers: what lacks a value that is echoed is no challenge.
+        let answer = self.reply.render(scheme, keys, received)?;
+        Some(match self.answer {
+            Answerer::Hookonce => Challenge::Answer(answer),
+            Answerer::Upstream => Challenge::PassOn,
+        })
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.when.iter().map(|when| &when.place).chain(self.guard.as_ref().map(|guard| &guard.place)).chain(self.reply.places())
+    }
+
+    fn keeps_its_shape(&self, node: &Node, at: &At<'_>) -> bool {
+        let problem = if self.signed {
+            None
+        } else if self.is_unsigned_body() && self.answer == Answerer::Upstream {
+            Some((
+                "is unsigned and has a body, which must not reach the upstream",
+                "leave out answer: hookonce answers it itself",
+            ))
+        } else if self.when.is_empty() {
+            Some(("is unsigned and says nothing by which it is known", "add when = { query = \"challenge\" }"))
+        } else {
+            None
+        };
+        if let Some((what, help)) = problem {
+            at.error(node, what, help);
+        }
+        problem.is_none()
+    }
+}
+
+impl Place {
+    fn is_in_body(&self) -> bool {
+        match self {
+            Self::Json(_) | Self::EachJson(_) | Self::Form(_) | Self::Body => true,
+            Self::Within(within) => within.outer.is_in_body(),
+            Self::Header(_) | Self::Query(_) => false,
+        }
+    }
+}
+
+fn place_of(source: &Source) -> Option<&Place> {
+    static BODY: Place = Place::Body;
+    match source {
+        Source::At(Site::Request(place)) => Some(place),
+        Source::Body | Source::SortedForm | Source::Raw(_) => Some(&BODY),
+        _ => None,
+    }
+}
+
+impl Reply {
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        let of_content: Vec<&Template> = match &self.content {
+            Content::Empty => Vec::new(),
+            Content::Text(template) => vec![template],
+            Content::Json(fields) => fields.iter().filter_map(|(_, field)| field.template()).collect(),
+        };
+        let templates = of_content.into_iter().chain(self.headers.iter().map(|(_, template)| template));
+        templates.flat_map(Template::sources).filter_map(place_of)
+    }
+
+    /// What is answered. `None` where a value is missing, or is not one to echo.
+    fn render(&self, scheme: &Scheme, keys: &[Key], received: &Received<'_>) -> Option<Response<Bytes>> {
+        let text = |template: &Template| scheme.echo(template, keys, received);
+        let (body, kind) = match &self.content {
+            Content::Empty => (String::new(), None),
+            Content::Text(template) => (text(template)?, Some("text/plain; charset=utf-8")),
+            Content::Json(fields) => {
+                let mut object = Map::new();
+                for (name, field) in fields {
+                    let value = match field {
+                        Field::Text(template) => Json::String(text(template)?),
+                        Field::Constant(value) => value.clone(),
+                    };
+                    object.insert(name.clone(), value);
+                }
+                (Json::Object(object).to_string(), Some("application/json"))
+            }
+        };
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        if let Some(kind) = kind {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            // What is echoed came from a sender: no browser shall take it for more than it is.
+            headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        for (name, template) in &self.headers {
+            headers.insert(name, HeaderValue::from_str(&text(template)?).ok()?);
+        }
+        Some(response)
+    }
+}
+
+impl Field {
+    fn template(&self) -> Option<&Template> {
+        match self {
+            Self::Text(template) => Some(template),
+            Self::Constant(_) => None,
+        }
+    }
+}
+
+impl Scheme {
+    /// A template filled in for an answer: short, plain text. What is signed in it is signed as deliveries are.
+    fn echo(&self, template: &Template, keys: &[Key], received: &Received<'_>) -> Option<String> {
+        let way = self.ways.first()?;
+        let sign = |bytes: &[u8]| {
+            let material = keys.first().and_then(|key| key.of_way(0));
+            let message = [super::key::Chunk::Bytes(bytes.into())];
+            let signature = material.and_then(|material| material.sign(&message).ok());
+            signature.and_then(|signature| way.encoding.encode(&signature)).unwrap_or_default().into_bytes()
+        };
+        let mut scene = way.scene("", received, self.public_url.as_ref());
+        scene.sign = Some(&sign);
+        let text = String::from_utf8(scene.text_of(template).ok()??).ok()?;
+        (text.len() <= ECHO_BYTES_MAX && !text.chars().any(char::is_control)).then_some(text)
+    }
+}
 
 impl FromNode for Handshake {
     fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
@@ -59,30 +228,83 @@ impl FromNode for Handshake {
         let reader = Reader::of_table(table, at);
         let signed = reader.or("signed", true).value;
         let method = reader.or("method", if signed { MethodWord::Post } else { MethodWord::Get }).value;
-        let when =
-            reader.require::<Condition>("when", "say how it is known: when = { query = \"hub.mode\", is = \"subscribe\" }");
-        let reply = reader.require::<Place>("reply", "say what is echoed: reply = { query = \"hub.challenge\" }");
+        let when = match reader.node("when") {
+            Some((Node { value: Value::List(_), .. }, _)) => reader.get::<Vec<When>>("when"),
+            Some(_) => reader.get::<When>("when").map(|when| vec![when]),
+            None => Some(Vec::new()),
+        };
         let guard = reader.get::<Guard>("token");
         let is_whole = guard.is_some() == reader.has("token");
+        let reply = Reply::read(&reader);
         let answer = reader.or("answer", Answerer::Hookonce).value;
-        reader.pending(&["compute", "reply_header", "reply_json"]);
         reader.finish();
-        let handshake = Self { method: method.into(), signed, when: when?.value, reply: reply?.value, guard, answer };
+        let handshake = Self { method: method.into(), signed, when: when?, reply: reply?, guard, answer };
         (is_whole && handshake.keeps_its_shape(node, at)).then_some(handshake)
     }
 }
 
-impl Handshake {
-    fn keeps_its_shape(&self, node: &Node, at: &At<'_>) -> bool {
-        let mut places = [&self.when.place, &self.reply].into_iter().chain(self.guard.as_ref().map(|guard| &guard.place));
-        let is_query_only = places.all(|place| matches!(place, Place::Query(_)));
-        let fits = self.signed || (self.method == Method::GET && is_query_only);
-        if !fits {
-            let help = "an unsigned challenge is a GET with all it says in the query; leave out signed = false for any other";
-            at.error(node, "is unsigned and not a plain GET", help);
-        }
-        fits
+impl Reply {
+    fn read(reader: &Reader<'_>) -> Option<Self> {
+        let status = reader.or("status", StatusCode::OK).value;
+        let content = match (reader.node("reply"), reader.node("reply_json")) {
+            (Some((node, at)), Some(_)) => {
+                at.error(node, "is written beside reply_json", "an answer is text or JSON: write one of them");
+                None
+            }
+            (Some(_), None) => reader.get::<Echo>("reply").map(|echo| Content::Text(echo.0)),
+            (None, Some((node, at))) => json_fields(node, &at).map(Content::Json),
+            (None, None) => Some(Content::Empty),
+        };
+        let headers = match reader.node("reply_headers") {
+            Some((node, at)) => header_fields(node, &at),
+            None => Some(Vec::new()),
+        };
+        Some(Self { status, content: content?, headers: headers? })
     }
+}
+
+/// A template, or the place of the value that is echoed.
+struct Echo(Template);
+
+impl FromNode for Echo {
+    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Table(_) => Place::from_node(node, at).map(|place| Self(Template::of_place(place))),
+            _ => Template::from_node(node, at).map(Self),
+        }
+    }
+}
+
+fn json_fields(node: &Node, at: &At<'_>) -> Option<Vec<(String, Field)>> {
+    let Value::Table(table) = &node.value else {
+        at.wrong_type(node, "a table", "{ challenge = \"{json:/challenge}\" }");
+        return None;
+    };
+    let field = |node: &Node, at: &At<'_>| match &node.value {
+        Value::Integer(number) => Some(Field::Constant(Json::from(*number))),
+        Value::Bool(is) => Some(Field::Constant(Json::from(*is))),
+        _ => Template::from_node(node, at).map(Field::Text),
+    };
+    let read = table.entries.iter().map(|entry| Some((entry.key.clone(), field(&entry.node, &at.inner(&entry.key))?)));
+    let fields: Vec<Option<_>> = read.collect();
+    fields.into_iter().collect()
+}
+
+fn header_fields(node: &Node, at: &At<'_>) -> Option<Vec<(HeaderName, Template)>> {
+    let Value::Table(table) = &node.value else {
+        at.wrong_type(node, "a table", "{ \"X-Hook-Secret\" = \"{header:X-Hook-Secret}\" }");
+        return None;
+    };
+    let mut fields = Vec::new();
+    for entry in &table.entries {
+        let inner = at.inner(&entry.key);
+        let Ok(name) = entry.key.parse::<HeaderName>() else {
+            inner.error(&entry.node, "is not a header name", "write it as the provider asks for it: \"X-Hook-Secret\"");
+            return None;
+        };
+        fields.push((name, Template::from_node(&entry.node, &inner)?));
+    }
+    Some(fields)
 }
 
 impl From<MethodWord> for Method {
@@ -90,33 +312,25 @@ impl From<MethodWord> for Method {
         match word {
             MethodWord::Get => Self::GET,
             MethodWord::Post => Self::POST,
+            MethodWord::Head => Self::HEAD,
+            MethodWord::Put => Self::PUT,
         }
-    }
-}
-
-impl FromNode for Condition {
-    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let (place, is) = place_and(node, at, |reader| reader.require::<String>("is", "write the value by which it is known"))?;
-        Some(Self { place, is: is.value })
     }
 }
 
 impl FromNode for Guard {
     fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        let (place, secret) =
-            place_and(node, at, |reader| reader.require::<Secret>("secret", "write secret = { env = \"NAME\" }"))?;
-        Some(Self { place, secret: secret.value })
+        let Value::Table(table) = &node.value else {
+            at.wrong_type(node, "a place and a secret", "{ query = \"hub.verify_token\", secret = { env = \"NAME\" } }");
+            return None;
+        };
+        let reader = Reader::of_table(table, at);
+        let place = Place::read(&reader, node, at);
+        let secret = reader.require::<Secret>("secret", "write secret = { env = \"NAME\" }");
+        reader.finish();
+        Some(Self { place: place?, secret: secret?.value })
     }
 }
 
-/// A place, and one more thing in the same table.
-fn place_and<T>(node: &Node, at: &At<'_>, read: impl Fn(&Reader<'_>) -> Option<T>) -> Option<(Place, T)> {
-    let Value::Table(table) = &node.value else {
-        at.wrong_type(node, "a place", "{ query = \"name\" } or { json = \"/pointer\" }");
-        return None;
-    };
-    let reader = Reader::of_table(table, at);
-    let (place, other) = (Place::read(&reader, node, at), read(&reader));
-    reader.finish();
-    Some((place?, other?))
-}
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! How the event id is found: a place, a list of places that make one id together, or fallbacks in order.
 
-use super::Scheme;
 use super::place::Place;
+use super::{Draft, Scheme, locate};
 use crate::config::reader::{At, FromNode, Reader};
 use crate::config::tree::{Node, Value};
 
@@ -39,6 +39,29 @@ impl IdRule {
     pub fn is_signed(&self, scheme: &Scheme) -> bool {
         self.alternatives.iter().flat_map(Composite::parts).all(|part| scheme.covers(&part.place))
     }
+}
+
+impl IdRule {
+    /// Puts an id into a request in the making, where it is looked for first. `is_own`: the body is its sender's, and is
+    /// left as it is.
+    pub fn fill(&self, draft: &mut Draft, id: &str, is_own: bool) -> Result<(), String> {
+        let is_there = |composite: &Composite| composite.parts.iter().all(|part| part.optional || is_found(&part.place, draft));
+        if self.alternatives.iter().any(is_there) {
+            return Ok(());
+        }
+        let Some(first) = self.alternatives.first() else { return Ok(()) };
+        for (nth, part) in first.parts.iter().filter(|part| !part.optional).enumerate() {
+            let is_writable = matches!(part.place, Place::Header(_)) || (!is_own && matches!(part.place, Place::Json(_)));
+            if is_writable && !is_found(&part.place, draft) {
+                draft.put(&part.place, if nth == 0 { id } else { "hookonce.test" })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_found(place: &Place, draft: &Draft) -> bool {
+    locate::find(place, &draft.received()).is_ok_and(|found| found.is_some())
 }
 
 impl Composite {
@@ -85,7 +108,6 @@ impl FromNode for IdPart {
         let reader = Reader::of_table(table, at);
         let place = Place::read(&reader, node, at);
         let optional = reader.or("optional", false).value;
-        reader.pending(&["claim", "per_item"]);
         reader.finish();
         Some(Self { place: place?, optional })
     }

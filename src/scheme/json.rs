@@ -28,6 +28,20 @@ pub(crate) fn find<'b>(body: &'b [u8], pointer: &Pointer) -> Option<Sought<&'b R
     Some(sought)
 }
 
+/// The items of the list at a pointer, each as it was sent. `None` where there is no list; at most `ITEMS_MAX` are read.
+pub(crate) fn items<'b>(body: &'b [u8], list: &Pointer) -> Result<Option<Vec<&'b RawValue>>, super::locate::RepeatedError> {
+    let raw = match find(body, list) {
+        Some(Sought::Found(raw)) => raw,
+        Some(Sought::Repeated) => return Err(super::locate::RepeatedError),
+        Some(Sought::Absent) | None => return Ok(None),
+    };
+    let items: Option<Vec<&RawValue>> = serde_json::from_str(raw.get()).ok();
+    Ok(items.filter(|items| items.len() <= ITEMS_MAX))
+}
+
+/// Providers batch up to a thousand events.
+const ITEMS_MAX: usize = 10_000;
+
 /// A string, unescaped, or an integer in exactly the digits that were sent: no number is ever rounded.
 pub(crate) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     let text = raw.get();

@@ -5,11 +5,13 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 
 use super::Received;
 use super::json::{self, Sought};
-use super::place::{HeaderNames, Place};
+use super::jwt;
+use super::multipart;
+use super::place::{Document, EachPointer, HeaderNames, Place, Pointer, Within};
 
 /// The value stands there more than once: a repeated header, parameter or JSON key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,28 +22,68 @@ pub fn find<'a>(place: &Place, received: &Received<'a>) -> Result<Option<Cow<'a,
     let found = match place {
         Place::Header(names) => header(names, received.headers)?.map(Cow::Borrowed),
         Place::Query(name) => parameter(name, received.uri.query().unwrap_or_default().as_bytes())?,
-        Place::Form(name) => parameter(name, received.body)?,
-        Place::Json(pointer) => match json::find(received.body, pointer) {
-            Some(Sought::Repeated) => return Err(RepeatedError),
-            Some(Sought::Found(raw)) => json::text_of(raw).map(into_bytes),
-            Some(Sought::Absent) | None => None,
+        Place::Form(name) => match multipart::boundary(received.headers, received.body) {
+            Some(boundary) => multipart::field(name, boundary, received.body)?.map(Cow::Borrowed),
+            None => parameter(name, received.body)?,
         },
+        Place::Json(pointer) => in_json(received.body, pointer)?,
+        Place::EachJson(pointer) => each(pointer, received.body)?.map(|values| Cow::Owned(values.join(&b"+"[..]))),
         Place::Body => Some(Cow::Borrowed(received.body.as_ref())),
+        Place::Within(within) => inside(within, received)?.map(Cow::Owned),
     };
     Ok(found.filter(|value| !value.is_empty()))
 }
 
-/// The value of a header under the first of its names that is present.
-pub(super) fn header<'a>(names: &HeaderNames, headers: &'a HeaderMap) -> Result<Option<&'a [u8]>, RepeatedError> {
-    names.present_in(headers).map_or(Ok(None), |name| only(name, headers))
+/// The value at a pointer of a JSON document, if there is one.
+pub(super) fn in_json<'a>(document: &'a [u8], pointer: &Pointer) -> Result<Option<Cow<'a, [u8]>>, RepeatedError> {
+    match json::find(document, pointer) {
+        Some(Sought::Repeated) => Err(RepeatedError),
+        Some(Sought::Found(raw)) => Ok(json::text_of(raw).map(into_bytes)),
+        Some(Sought::Absent) | None => Ok(None),
+    }
 }
 
-fn only<'a>(name: &HeaderName, headers: &'a HeaderMap) -> Result<Option<&'a [u8]>, RepeatedError> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (_, Some(_)) => Err(RepeatedError),
-        (value, None) => Ok(value.map(http::HeaderValue::as_bytes)),
+/// The value in every item of a list; `None` where one of them has none, or there is no item.
+pub fn each(pointer: &EachPointer, body: &[u8]) -> Result<Option<Vec<Vec<u8>>>, RepeatedError> {
+    let Some(items) = json::items(body, &pointer.list)? else { return Ok(None) };
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        match in_json(item.get().as_bytes(), &pointer.inner)? {
+            Some(value) if !value.is_empty() => values.push(value.into_owned()),
+            _ => return Ok(None),
+        }
     }
+    Ok(Some(values).filter(|values| !values.is_empty()))
+}
+
+fn inside(within: &Within, received: &Received<'_>) -> Result<Option<Vec<u8>>, RepeatedError> {
+    let Some(text) = find(&within.outer, received)? else { return Ok(None) };
+    match within.document {
+        Document::Json => Ok(in_json(&text, &within.pointer)?.map(Cow::into_owned)),
+        // What is no token has no claims.
+        Document::Jwt => Ok(jwt::claim_in(&text, &within.pointer).unwrap_or_default()),
+    }
+}
+
+/// All fields of a form or a query, decoded, in the order they were sent.
+pub(super) fn fields(pairs: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
+    pairs.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let middle = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
+        (percent_decoded(&pair[..middle]), percent_decoded(pair.get(middle + 1..).unwrap_or_default()))
+    })
+}
+
+/// The value of a header under the first of its names that is present.
+pub(super) fn header<'a>(names: &HeaderNames, headers: &'a HeaderMap) -> Result<Option<&'a [u8]>, RepeatedError> {
+    for name in names.iter() {
+        let mut values = headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (Some(_), Some(_)) => return Err(RepeatedError),
+            (Some(value), None) => return Ok(Some(value.as_bytes())),
+            (None, _) => {}
+        }
+    }
+    Ok(None)
 }
 
 fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
@@ -54,13 +96,9 @@ fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 /// A parameter of `a=1&b=2`, name and value percent-decoded.
 fn parameter<'a>(name: &str, pairs: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, RepeatedError> {
     let mut found = None;
-    for pair in pairs.split(|b| *b == b'&') {
-        let middle = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
-        if *percent_decoded(&pair[..middle]) == *name.as_bytes() {
-            let value = percent_decoded(pair.get(middle + 1..).unwrap_or_default());
-            if found.replace(value).is_some() {
-                return Err(RepeatedError);
-            }
+    for (other, value) in fields(pairs) {
+        if *other == *name.as_bytes() && found.replace(value).is_some() {
+            return Err(RepeatedError);
         }
     }
     Ok(found)
@@ -141,6 +179,31 @@ mod tests {
         for header in [("content-type", "application/json"), ("content-encoding", "gzip")] {
             assert_eq!(find_in(&place, "/", &[header], "id=1"), Ok(Some("1".into())));
         }
+    }
+
+    #[test]
+    fn multipart_fields_are_read_as_form_fields_are() {
+        let body = "--X\r\nContent-Disposition: form-data; name=\"json\"\r\n\r\n{\"event\":{\"id\":\"e\"}}\r\n--X--\r\n";
+        let kind = [("content-type", "multipart/form-data; boundary=X")];
+        assert_eq!(find_in(&Place::Form("json".into()), "/", &[], body), Ok(None), "nobody says that it is one");
+        assert_eq!(find_in(&Place::Form("json".into()), "/", &kind, body), Ok(Some("{\"event\":{\"id\":\"e\"}}".into())));
+        let inner =
+            Within { outer: Place::Form("json".into()), document: Document::Json, pointer: Pointer::parse("/event/id").unwrap() };
+        assert_eq!(find_in(&Place::Within(Box::new(inner)), "/", &kind, body), Ok(Some("e".into())));
+    }
+
+    #[test]
+    fn values_of_every_item_are_found_or_none() {
+        let place = |list: &str| {
+            let list = if list.is_empty() { Pointer::whole() } else { Pointer::parse(list).unwrap() };
+            Place::EachJson(EachPointer { list, inner: Pointer::parse("/id").unwrap() })
+        };
+        assert_eq!(find_in(&place("/e"), "/", &[], r#"{"e":[{"id":"a"},{"id":2}]}"#), Ok(Some("a+2".into())));
+        assert_eq!(find_in(&place(""), "/", &[], r#"[{"id":"a"}]"#), Ok(Some("a".into())));
+        for none in [r#"{"e":[{"id":"a"},{}]}"#, r#"{"e":[]}"#, r#"{"e":{"id":"a"}}"#, "{}", "x"] {
+            assert_eq!(find_in(&place("/e"), "/", &[], none), Ok(None), "{none}");
+        }
+        assert_eq!(find_in(&place("/e"), "/", &[], r#"{"e":[{"id":"a","id":"b"}]}"#), Err(RepeatedError));
     }
 
     #[test]

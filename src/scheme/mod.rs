@@ -4,20 +4,34 @@
 //! What is verified is the bytes as they were received: nothing is decoded, trimmed or written again before.
 
 mod algorithm;
+mod describe;
 mod disproof;
+mod draft;
+mod encoding;
+mod function;
 mod handshake;
 mod id_rule;
 pub(crate) mod json;
+mod jwt;
+mod key;
+mod key_source;
 mod language;
 mod layout;
 pub mod locate;
+mod multipart;
 mod place;
 pub mod preset;
+mod public_key;
+mod public_url;
+mod scene;
+mod secret_form;
 mod signature;
-mod signed;
+mod signing;
+mod template;
 mod timestamp;
+mod way;
 
-use std::borrow::Cow;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -25,17 +39,19 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Uri};
 
 use crate::config::Secret;
-use algorithm::{Algorithm, Encoding, SecretForm};
-use signature::Signature;
-use signed::{Piece, Template};
-use timestamp::Timestamp;
+use key::Material;
+use key_source::KeySource;
+use template::Source;
+use way::{Court, Way};
 
-pub use algorithm::Key;
 pub use disproof::Disproof;
-pub use handshake::{Answerer, Condition, Guard, Handshake};
+pub use draft::Draft;
+pub use handshake::{Answerer, Challenge, Handshake};
 pub use id_rule::{Composite, IdPart, IdRule};
+pub use key_source::{DocumentKind, KeyDocument};
 use place::Site;
-pub use place::{HeaderNames, Place, Pointer};
+pub use place::{EachPointer, HeaderNames, Place, Pointer};
+pub use public_url::PublicUrl;
 pub use timestamp::EventTime;
 
 /// The request as a scheme looks at it: raw bytes, nothing decoded.
@@ -48,7 +64,7 @@ pub struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// A request whose body is known to be empty.
+    /// A request whose body is known to be empty, or not read yet.
     pub fn without_body(parts: &'a Parts) -> Self {
         static NOTHING: Bytes = Bytes::new();
         Self { method: &parts.method, uri: &parts.uri, headers: &parts.headers, body: &NOTHING }
@@ -64,165 +80,131 @@ pub struct Proof {
 /// A compiled scheme.
 #[derive(Clone, Debug)]
 pub struct Scheme {
-    signature: Signature,
-    algorithm: Algorithm,
-    secret: SecretForm,
-    /// `None`: the value in the header is the proof itself, a token.
-    signed: Option<Signed>,
+    /// The first whose condition holds judges. Never empty.
+    ways: Vec<Way>,
+    public_url: Option<PublicUrl>,
+    /// Where keys are fetched from, where none are configured.
+    keys: Option<KeySource>,
 }
 
-/// What a signature is made over, and how it is written.
-#[derive(Clone, Debug)]
-struct Signed {
-    encoding: Encoding,
-    template: Template,
-    timestamp: Option<Timestamp>,
+/// A secret or a public key, as each way of a scheme uses it.
+#[derive(Clone)]
+pub struct Key {
+    /// By which deliveries name it, where they do.
+    id: Option<String>,
+    /// One for each way that it suits.
+    materials: Vec<Option<Material>>,
 }
 
-/// A timestamp as it was sent, and the time it tells.
-struct Stamp<'a> {
-    text: Cow<'a, [u8]>,
-    moment: Duration,
+impl Key {
+    /// The same key, under the name that the provider has for it.
+    pub fn with_id(self, id: Option<String>) -> Self {
+        Self { id, ..self }
+    }
+
+    fn of_way(&self, way: usize) -> Option<&Material> {
+        self.materials.get(way)?.as_ref()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
 }
 
 impl Scheme {
-    /// Decodes a secret as this scheme writes them. The error says what is wrong without showing the secret.
+    /// Decodes a secret or a public key as this scheme writes them. The error says what is wrong without showing it.
     pub fn key(&self, secret: &Secret) -> Result<Key, String> {
-        Key::new(self.algorithm, &self.secret.decode(secret)?)
+        self.key_of(|way| way.material(secret))
+    }
+
+    fn key_of(&self, material: impl Fn(&Way) -> Result<Material, String>) -> Result<Key, String> {
+        let mut why = None;
+        let materials: Vec<_> = self.ways.iter().map(|way| material(way).map_err(|wrong| why = Some(wrong)).ok()).collect();
+        match why {
+            Some(why) if materials.iter().all(Option::is_none) => Err(why),
+            _ => Ok(Key { id: None, materials }),
+        }
+    }
+
+    /// The same scheme at the URL that the provider calls.
+    pub fn at_url(self, public_url: Option<PublicUrl>) -> Self {
+        Self { public_url, ..self }
     }
 
     /// Whether the request was signed with one of the keys, lately enough.
     pub fn verify(&self, keys: &[Key], received: &Received<'_>, now: SystemTime) -> Result<Proof, Disproof> {
-        let text = self.signature.read(received.headers)?;
-        let offered = self.offered(text)?;
-        let stamp = self.stamp(text, received)?;
-        let pieces = self.pieces(text, stamp.as_ref(), received)?;
-        let slot = first_slot(keys, &pieces, &offered).ok_or(Disproof::NoMatch)?;
-        // The age comes last: of a signature that holds, a stale timestamp tells of a clock, a delay or a replay.
-        if let (Some(stamp), Some(timestamp)) = (stamp, self.timestamp()) {
-            timestamp.judge(stamp.moment, now)?;
+        // A place that keys are never fetched from proves nothing, whoever stands in for the fetching.
+        if let Some(Err(reason)) = self.key_document(received) {
+            return Err(reason);
         }
-        Ok(Proof { slot })
+        let (way, judge) = self.way(received).ok_or(Disproof::OtherVersion)?;
+        let court = Court { way, keys, public_url: self.public_url.as_ref(), now };
+        judge.verify(received, court).map(|slot| Proof { slot })
     }
 
     /// What can be refused before the body is read: a signature that is missing, repeated or not written as it must be.
-    pub fn verify_head(&self, headers: &HeaderMap) -> Result<(), Disproof> {
-        self.offered(self.signature.read(headers)?).map(|_| ())
+    pub fn verify_head(&self, head: &Received<'_>) -> Result<(), Disproof> {
+        let mut first = Ok(());
+        for way in &self.ways {
+            match way.verify_head(head) {
+                Ok(()) => return Ok(()),
+                Err(reason) => first = first.and(Err(reason)),
+            }
+        }
+        first
     }
 
-    /// Signs a request in the making: puts the timestamp and the signature where the scheme wants them.
-    ///
-    /// Other headers that the signature covers must be there already.
-    pub fn sign(&self, key: &Key, headers: &mut HeaderMap, body: &Bytes, now: SystemTime) -> Result<(), String> {
-        let stamp = self.timestamp().map(|timestamp| timestamp.write(now));
-        let mut parts = Vec::new();
-        match (self.timestamp().map(|timestamp| &timestamp.at), &stamp) {
-            (Some(Site::Part(name)), Some(stamp)) => parts.push((name.as_str(), stamp.as_str())),
-            (Some(Site::Request(Place::Header(names))), Some(stamp)) => signature::put(names, headers, stamp)?,
-            _ => {}
-        }
-        let text = self.signature.layout.write(&parts, "");
-        let received = Received { method: &Method::POST, uri: &Uri::default(), headers, body };
-        let signature = self
-            .stamp(&text, &received)
-            .and_then(|stamp| Ok(key.sign(&self.pieces(&text, stamp.as_ref(), &received)?)))
-            .map_err(|reason| self.missing_header(headers).unwrap_or_else(|| reason.explain().to_owned()))?;
-        let written = match &self.signed {
-            Some(signed) => signed.encoding.encode(&signature),
-            None => String::from_utf8(signature.to_vec()).map_err(|_| "is a token that no header can hold".to_owned())?,
-        };
-        self.signature.put(headers, &parts, &written)
+    /// The way that counts for a request.
+    fn way(&self, received: &Received<'_>) -> Option<(usize, &Way)> {
+        self.ways.iter().enumerate().find(|(_, way)| way.when.as_ref().is_none_or(|when| when.holds(received)))
     }
 
     /// Whether the signature covers what stands at this place, so that nobody could have changed it.
     pub fn covers(&self, place: &Place) -> bool {
-        self.signed.as_ref().is_some_and(|signed| signed.covers(&Site::Request(place.clone())))
+        let site = Site::Request(place.clone());
+        self.ways.iter().all(|way| way.covers(&site))
     }
 
-    /// The largest age of a signed timestamp, if the scheme has one.
+    /// The largest age of a signed timestamp, if the scheme has one; of several, the shortest.
     pub fn tolerance(&self) -> Option<Duration> {
-        self.timestamp().map(|timestamp| timestamp.tolerance)
+        self.ways.iter().filter_map(|way| way.timestamp.as_ref()?.tolerance).min()
     }
 
-    /// The names of the header in which the signature stands.
-    pub fn signature_header(&self) -> &HeaderNames {
-        &self.signature.names
+    /// The names of the header in which the signature stands. `None`: it stands elsewhere.
+    pub fn signature_header(&self) -> Option<HeaderNames> {
+        self.ways.iter().find_map(|way| way.signature.names())
     }
 
     /// The time that the timestamp tells, since 1970, whether or not the signature holds. For explanations only.
     pub fn claimed_time(&self, received: &Received<'_>) -> Option<Duration> {
-        let text = self.signature.read(received.headers).ok()?;
-        self.stamp(text, received).ok()?.map(|stamp| stamp.moment)
+        self.way(received)?.1.claimed_time(received)
     }
 
-    fn timestamp(&self) -> Option<&Timestamp> {
-        self.signed.as_ref()?.timestamp.as_ref()
-    }
-
-    /// The signatures offered by the header's text, decoded, each as long as the algorithm makes them.
-    fn offered(&self, text: &str) -> Result<Vec<Vec<u8>>, Disproof> {
-        self.signature.offered(text, |one| {
-            let bytes = match &self.signed {
-                Some(signed) => signed.encoding.decode(one)?,
-                None => one.as_bytes().to_vec(),
-            };
-            self.algorithm.fits(&bytes).then_some(bytes)
-        })
-    }
-
-    fn stamp<'a>(&self, text: &'a str, received: &Received<'a>) -> Result<Option<Stamp<'a>>, Disproof> {
-        let Some(timestamp) = self.timestamp() else { return Ok(None) };
-        let text = self.find(&timestamp.at, text, received)?.ok_or(Disproof::MissingTimestamp)?;
-        let moment = timestamp.read(&text)?;
-        Ok(Some(Stamp { text, moment }))
-    }
-
-    /// The signed bytes, in pieces that are borrowed wherever they can be.
-    fn pieces<'a>(
-        &'a self,
-        text: &'a str,
-        stamp: Option<&'a Stamp<'a>>,
-        received: &Received<'a>,
-    ) -> Result<Vec<Cow<'a, [u8]>>, Disproof> {
-        let pieces = self.signed.as_ref().map_or(&[][..], |signed| signed.template.pieces());
-        let bytes_of = |piece: &'a Piece| match piece {
-            Piece::Literal(literal) => Ok(Cow::Borrowed(literal.as_bytes())),
-            Piece::Body => Ok(Cow::Borrowed(received.body.as_ref())),
-            Piece::Timestamp => stamp.map(|stamp| Cow::Borrowed(stamp.text.as_ref())).ok_or(Disproof::MissingTimestamp),
-            Piece::At(site) => self.find(site, text, received)?.ok_or(Disproof::MissingSignedValue),
+    /// Whether it cannot judge without knowing the URL that the provider calls.
+    pub fn signs_url(&self) -> bool {
+        let templates = |way: &Way| {
+            let agreed = way.agreements.iter().flat_map(|agreement| &agreement.is);
+            way.signed.iter().chain(agreed).any(|template| template.has(&Source::Url))
         };
-        pieces.iter().map(bytes_of).collect()
+        self.ways.iter().any(templates)
     }
 
-    fn find<'a>(&self, site: &Site, text: &'a str, received: &Received<'a>) -> Result<Option<Cow<'a, [u8]>>, Disproof> {
-        match site {
-            Site::Part(name) => Ok(self.signature.layout.part(name, text)?.map(|part| Cow::Borrowed(part.as_bytes()))),
-            Site::Request(place) => locate::find(place, received).map_err(|_| Disproof::RepeatedHeader),
-        }
+    /// Whether it verifies with public keys, so that nothing needs to be kept secret.
+    pub fn takes_public_keys(&self) -> bool {
+        self.ways.iter().all(|way| way.algorithm.is_public())
     }
 
-    /// What to say of a covered header that is not there.
-    fn missing_header(&self, headers: &HeaderMap) -> Option<String> {
-        let pieces = self.signed.as_ref().map_or(&[][..], |signed| signed.template.pieces());
-        let names = pieces.iter().find_map(|piece| match piece {
-            Piece::At(Site::Request(Place::Header(names))) if names.present_in(headers).is_none() => Some(names),
-            _ => None,
-        })?;
-        Some(format!("the signature covers the header {}, which is not there", names.to_write(headers)))
+    /// Whether the key that a delivery names is among these, or it names none.
+    pub fn knows_key(&self, keys: &[Key], received: &Received<'_>) -> bool {
+        self.way(received).is_none_or(|(_, way)| way.knows_key(keys, received))
     }
-}
 
-impl Signed {
-    fn covers(&self, site: &Site) -> bool {
-        let is_stamp = self.timestamp.as_ref().is_some_and(|timestamp| timestamp.at == *site);
-        self.template.covers(site) || (is_stamp && self.template.has(&Piece::Timestamp))
+    /// Whether deliveries name the key they are signed with.
+    pub fn names_keys(&self) -> bool {
+        self.ways.iter().any(|way| way.key_id.is_some())
     }
-}
-
-/// The first key that proves a signature. All are tried, so that time does not tell which one it was.
-fn first_slot(keys: &[Key], pieces: &[Cow<'_, [u8]>], offered: &[Vec<u8>]) -> Option<usize> {
-    let proven: Vec<bool> = keys.iter().map(|key| key.proves(pieces, offered)).collect();
-    proven.iter().position(|holds| *holds)
 }
 
 #[cfg(test)]

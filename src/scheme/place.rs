@@ -3,6 +3,8 @@
 //! A place is found without knowing the scheme. The one place that belongs to a scheme, a part of its signature
 //! header, is a `Site` and cannot be named outside of it.
 
+use std::fmt;
+
 use http::{HeaderMap, HeaderName};
 
 use crate::config::reader::{At, FromNode, Reader};
@@ -17,8 +19,59 @@ pub enum Place {
     /// A field of a form body, percent-decoded.
     Form(String),
     Json(Pointer),
+    /// The same of every item of a list in the body.
+    EachJson(EachPointer),
     /// The body itself.
     Body,
+    /// Inside the text at another place.
+    Within(Box<Within>),
+}
+
+/// A value inside a text that is a document of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Within {
+    pub outer: Place,
+    pub document: Document,
+    pub pointer: Pointer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Document {
+    Json,
+    /// The claims of a JSON Web Token.
+    Jwt,
+}
+
+/// `/events/*/id`: where the list is, and where the value is in each of its items.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EachPointer {
+    pub list: Pointer,
+    pub inner: Pointer,
+}
+
+/// As a person would say it.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(names) => write!(f, "header {names}"),
+            Self::Query(name) => write!(f, "query parameter {name}"),
+            Self::Form(name) => write!(f, "form field {name}"),
+            Self::Json(pointer) => write!(f, "{pointer} in the body"),
+            Self::EachJson(EachPointer { list, inner }) => write!(f, "{list}/*{inner} in the body"),
+            Self::Body => f.write_str("the body"),
+            Self::Within(within) => match within.document {
+                Document::Json => write!(f, "{} in {}", within.pointer, within.outer),
+                Document::Jwt => write!(f, "claim {} of the token in {}", within.pointer, within.outer),
+            },
+        }
+    }
+}
+
+impl fmt::Display for HeaderNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.iter().map(HeaderName::as_str).collect();
+        f.write_str(&names.join(" or "))
+    }
 }
 
 /// Names of one header, the preferred one first; never empty. The first that is present holds the value.
@@ -61,9 +114,15 @@ impl HeaderNames {
     }
 }
 
-/// A JSON pointer, split into its steps.
+/// A JSON pointer, split into its steps. Without any it is the whole document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(Vec<String>);
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|step| write!(f, "/{}", step.replace('~', "~0").replace('/', "~1")))
+    }
+}
 
 impl Pointer {
     /// Steps of a pointer. Each is a level of recursion while a body is read.
@@ -79,6 +138,22 @@ impl Pointer {
         if steps.len() > Self::STEPS_MAX { Err("has more than 16 steps") } else { Ok(Self(steps)) }
     }
 
+    /// Reads a pointer, or the name of a field at the top: `/data/id`, `id`.
+    pub(super) fn parse_or_name(text: &str) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Err("is empty");
+        }
+        if text.starts_with('/') { Self::parse(text) } else { Ok(Self::of_step(text)) }
+    }
+
+    pub(super) fn whole() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn of_step(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
     pub(super) fn steps(&self) -> &[String] {
         &self.0
     }
@@ -88,12 +163,18 @@ impl Pointer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Site {
     Request(Place),
-    /// A named part of the signature header: the `t` of `t=1,v1=abc`.
+    /// A named part of the signature: the `t` of `t=1,v1=abc`, the `kid` of a token's head.
     Part(String),
+    /// A claim of the token that is the signature.
+    Claim(Pointer),
+    /// In the item that is looked at.
+    Item(Pointer),
 }
 
 const WRITE_A_PLACE: &str = "write one of { header = \"X-Name\" }, { headers = [\"X-A\", \"X-B\"] }, { query = \"name\" }, \
      { form = \"name\" }, { json = \"/pointer\" }, { body = true }";
+const WRITE_A_SITE: &str = "write a place such as { header = \"X-Name\" }, or one of { part = \"t\" }, { claim = \"sub\" }, \
+     { item = \"/pointer\" }";
 
 impl Place {
     /// The keys of which one says where a value is.
@@ -107,14 +188,50 @@ impl Place {
             at.error(node, what, WRITE_A_PLACE);
             return None;
         };
-        match *key {
+        let place = match *key {
             "header" | "headers" => reader.get(key).map(Self::Header),
             "query" => reader.get::<Name>(key).map(|name| Self::Query(name.0)),
             "form" => reader.get::<Name>(key).map(|name| Self::Form(name.0)),
-            "json" => reader.get(key).map(Self::Json),
+            "json" => json(reader),
             _ => whole_body(reader),
+        };
+        let inner = match (reader.get::<FieldPointer>("within"), reader.get::<FieldPointer>("claim")) {
+            (Some(_), Some(_)) => {
+                at.error(node, "names both `within` and `claim`", "the text there is JSON or a token, not both");
+                return None;
+            }
+            (Some(pointer), None) => Some((Document::Json, pointer)),
+            (None, Some(pointer)) => Some((Document::Jwt, pointer)),
+            (None, None) if reader.has("within") || reader.has("claim") => return None,
+            (None, None) => None,
+        };
+        Some(match inner {
+            Some((document, pointer)) => Self::Within(Box::new(Within { outer: place?, document, pointer: pointer.0 })),
+            None => place?,
+        })
+    }
+
+    /// The header it stands in, if it stands in one.
+    pub(super) fn header(&self) -> Option<&HeaderNames> {
+        match self {
+            Self::Header(names) => Some(names),
+            Self::Within(within) => within.outer.header(),
+            _ => None,
         }
     }
+}
+
+/// `/events/*/id` is that of every item.
+fn json(reader: &Reader<'_>) -> Option<Place> {
+    let (node, at) = reader.node("json")?;
+    let text = String::from_node(node, &at)?;
+    let Some((list, inner)) = text.split_once("/*/") else { return Pointer::from_node(node, &at).map(Place::Json) };
+    let list = if list.is_empty() { Ok(Pointer::whole()) } else { Pointer::parse(list) };
+    let read = list.and_then(|list| Ok(EachPointer { list, inner: Pointer::parse(&format!("/{inner}"))? }));
+    if let Err(why) = read {
+        at.error(node, format!("\"{text}\" {why}"), "write a JSON pointer in which one step may be a star: \"/events/*/id\"");
+    }
+    read.ok().map(Place::EachJson)
 }
 
 fn whole_body(reader: &Reader<'_>) -> Option<Place> {
@@ -142,15 +259,51 @@ impl FromNode for Place {
 
 impl FromNode for Site {
     fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Table(table) if table.get("part").is_some() => {
-                let reader = Reader::of_table(table, at);
-                let part = reader.get::<Name>("part");
-                reader.finish();
-                part.map(|name| Self::Part(name.0))
-            }
-            _ => Place::from_node(node, at).map(Self::Request),
+        let Value::Table(table) = &node.value else {
+            at.error(node, format!("must be a place, not {}", node.value.kind()), WRITE_A_SITE);
+            return None;
+        };
+        let reader = Reader::of_table(table, at);
+        let site = Self::read(&reader, node, at);
+        reader.finish();
+        site
+    }
+}
+
+impl Site {
+    /// The keys of which one says where a value is.
+    const KEYS: [&'static str; 3] = ["part", "claim", "item"];
+
+    /// Reads a site out of a table that may hold other keys beside it.
+    pub(super) fn read(reader: &Reader<'_>, node: &Node, at: &At<'_>) -> Option<Self> {
+        if Place::KEYS.into_iter().any(|key| reader.has(key)) {
+            return Place::read(reader, node, at).map(Self::Request);
         }
+        let named: Vec<&'static str> = Self::KEYS.into_iter().filter(|key| reader.has(key)).collect();
+        match named.as_slice() {
+            ["part"] => reader.get::<Name>("part").map(|name| Self::Part(name.0)),
+            ["claim"] => reader.get::<FieldPointer>("claim").map(|pointer| Self::Claim(pointer.0)),
+            ["item"] => reader.get::<Pointer>("item").map(Self::Item),
+            _ => {
+                let what = if named.is_empty() { "does not say where it is" } else { "names more than one place" };
+                at.error(node, what, WRITE_A_SITE);
+                None
+            }
+        }
+    }
+}
+
+/// A pointer, or the name of a field at the top.
+struct FieldPointer(Pointer);
+
+impl FromNode for FieldPointer {
+    fn from_node(node: &Node, at: &At<'_>) -> Option<Self> {
+        let text = String::from_node(node, at)?;
+        let read = Pointer::parse_or_name(&text);
+        if let Err(why) = read {
+            at.error(node, format!("\"{text}\" {why}"), "write a name, or a JSON pointer: \"sub\", \"/data/id\"");
+        }
+        read.ok().map(Self)
     }
 }
 

@@ -2,23 +2,17 @@
 //!
 //! A preset can say nothing that a user's own section cannot.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use super::{Handshake, IdRule, Scheme};
 use crate::config::problem::Problems;
-use crate::config::reader::{Environment, Layer, Reader};
-use crate::config::tree::{self, Table, Value};
+use crate::config::reader::{Environment, FromNode, Layer, Reader};
+use crate::config::tree::{self, Entry, Table, Value};
 use crate::config::{Origin, Problem};
 
-/// One line for each file, in the order of names.
-const FILES: [(&str, &str); 6] = [
-    ("github", include_str!("../../presets/github.toml")),
-    ("shopify", include_str!("../../presets/shopify.toml")),
-    ("slack", include_str!("../../presets/slack.toml")),
-    ("standard-webhooks", include_str!("../../presets/standard-webhooks.toml")),
-    ("stripe", include_str!("../../presets/stripe.toml")),
-    ("svix", include_str!("../../presets/svix.toml")),
-];
+/// Names and texts, in the order of names: `build.rs` collects the files.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
 static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| FILES.iter().map(|(name, text)| Preset::parse(name, text)).collect());
 
@@ -31,12 +25,20 @@ pub struct Preset {
     problems: Vec<Problem>,
 }
 
+/// What a provider's deliveries look like. `{id}`, `{now}`, `{now_ms}` and `{now_rfc3339}` are filled in.
+#[derive(Debug)]
+pub struct Sample<'a> {
+    pub body: &'a str,
+    pub content_type: &'a str,
+    pub headers: Vec<(String, String)>,
+}
+
 /// What a delivery is judged with.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub scheme: Scheme,
     pub event_id: Option<IdRule>,
-    pub handshake: Option<Handshake>,
+    pub handshakes: Vec<Handshake>,
 }
 
 /// The preset of this name or alias.
@@ -49,10 +51,57 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Preset {
+    /// A file like those that ship with the program, for trying it out. It lives as long as the process.
+    pub fn of_file(path: &Path) -> Result<&'static Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let preset: &'static Self = Box::leak(Box::new(Self::parse(Box::leak(name.into_boxed_str()), &text)));
+        let told = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        preset.compile().map(|_| preset).map_err(told)
+    }
+
     fn parse(name: &'static str, text: &str) -> Self {
         let problems = Problems::default();
         let table = tree::parse(text, |_| Origin::Preset(name), &problems);
         Self { name, table, problems: problems.into_parts().0 }
+    }
+
+    /// What it says under a key of its own: `title`, `docs`, `evidence`, `judge`, `setup`, `unsigned`.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.table.get(key).map(|node| &node.value) {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The provider's name as people write it.
+    pub fn title(&self) -> &str {
+        self.text("title").unwrap_or(self.name)
+    }
+
+    /// A delivery to try it with.
+    pub fn sample(&self) -> Sample<'_> {
+        let table = match self.table.get("sample").map(|node| &node.value) {
+            Some(Value::Table(table)) => Some(table),
+            _ => None,
+        };
+        let text = |key: &str| match table.and_then(|table| table.get(key)).map(|node| &node.value) {
+            Some(Value::Text(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        let headers = match table.and_then(|table| table.get("headers")).map(|node| &node.value) {
+            Some(Value::Table(headers)) => headers.entries.as_slice(),
+            _ => &[],
+        };
+        let header = |entry: &Entry| match &entry.node.value {
+            Value::Text(value) => Some((entry.key.clone(), value.clone())),
+            _ => None,
+        };
+        Sample {
+            body: text("body").unwrap_or(r#"{"id":"{id}","type":"hookonce.test","created":{now}}"#),
+            content_type: text("content_type").unwrap_or("application/json"),
+            headers: headers.iter().filter_map(header).collect(),
+        }
     }
 
     /// Other names that it answers to.
@@ -74,9 +123,16 @@ impl Preset {
         let layer = Layer { table: &self.table, path: format!("presets.{}", self.name) };
         let reader = Reader::new(layer, &problems, &environment);
         let scheme = reader.require("scheme", "a preset says how its provider signs");
-        let (event_id, handshake) = (reader.get("event_id"), reader.get("handshake"));
+        let event_id = reader.get("event_id");
+        let handshakes = match reader.node("handshake") {
+            Some((node, at)) if matches!(node.value, Value::List(_)) => Vec::from_node(node, &at),
+            Some((node, at)) => Handshake::from_node(node, &at).map(|handshake| vec![handshake]),
+            None => Some(Vec::new()),
+        };
         match scheme {
-            Some(scheme) if problems.is_empty() => Ok(Compiled { scheme: scheme.value, event_id, handshake }),
+            Some(scheme) if problems.is_empty() => {
+                Ok(Compiled { scheme: scheme.value, event_id, handshakes: handshakes.unwrap_or_default() })
+            }
             _ => Err(problems.into_parts().0),
         }
     }
@@ -89,14 +145,28 @@ mod tests {
     #[test]
     fn every_preset_compiles_and_none_is_left_out() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/presets")).unwrap();
-        assert_eq!(files.count(), FILES.len(), "a file is not in the table");
-        assert_eq!(names().len(), 6);
+        assert_eq!(files.count(), FILES.len());
+        assert!(names().len() >= 50, "{}", names().len());
         for name in names() {
             let compiled = find(name).unwrap().compile();
             assert!(compiled.is_ok(), "{name}: {compiled:?}");
-            assert!(compiled.unwrap().event_id.is_some(), "{name}");
         }
-        assert!(find("slack").unwrap().compile().unwrap().handshake.is_some());
+        assert!(find("slack").unwrap().compile().unwrap().handshakes.len() == 1);
+    }
+
+    /// What only presets have; every other key is one of `[providers.NAME]`.
+    const OWN_KEYS: [&str; 9] = ["title", "docs", "evidence", "judge", "aliases", "setup", "id_stable", "unsigned", "sample"];
+
+    #[test]
+    fn every_preset_says_what_a_section_can_say_and_what_presets_have() {
+        let known = crate::config::known_keys();
+        for preset in PRESETS.iter() {
+            for entry in &preset.table.entries {
+                let key = entry.key.as_str();
+                let is_known = OWN_KEYS.contains(&key) || known.contains(&format!("providers.NAME.{key}"));
+                assert!(is_known && !["path", "secret", "secrets", "upstream"].contains(&key), "{}: {key}", preset.name);
+            }
+        }
     }
 
     #[test]
@@ -113,8 +183,46 @@ mod tests {
     #[test]
     fn every_preset_says_where_its_facts_are_from() {
         for preset in PRESETS.iter() {
-            for key in ["docs", "evidence", "retention"] {
-                assert!(matches!(preset.table.get(key).map(|node| &node.value), Some(Value::Text(_))), "{}: {key}", preset.name);
+            for key in ["title", "docs", "evidence", "retention", "setup"] {
+                assert!(preset.text(key).is_some_and(|text| !text.is_empty()), "{}: {key}", preset.name);
+            }
+            assert!(preset.text("docs").unwrap().starts_with("https://"), "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn what_is_signed_is_verified_and_carries_its_id_where_it_is_looked_for() {
+        // Readable as text, as hex and as base64.
+        let secret = crate::config::Secret::new("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
+        let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_794_787_700);
+        for preset in PRESETS.iter() {
+            let Compiled { scheme, event_id, .. } = preset.compile().unwrap();
+            let scheme = scheme.at_url(super::super::PublicUrl::parse("https://hooks.example.com").ok());
+            if scheme.takes_public_keys() {
+                continue;
+            }
+            let key = scheme.key(&secret).unwrap_or_else(|why| panic!("{}: {why}", preset.name)).with_id(Some("key".to_owned()));
+            let sample = preset.sample();
+            let filled =
+                |text: &str| text.replace("{id}", "evt_1").replace("{now}", "1794787700").replace("{now_ms}", "1794787700000");
+            let filled = |text: &str| filled(text).replace("{now_rfc3339}", "2026-11-16T00:08:20Z");
+            let headers = sample.headers.iter().map(|(name, value)| (name.parse().unwrap(), filled(value).parse().unwrap()));
+            let mut draft = super::super::Draft {
+                method: http::Method::POST,
+                uri: "/hooks".parse().unwrap(),
+                headers: headers.collect(),
+                body: filled(sample.body).into(),
+            };
+            draft.headers.insert(http::header::CONTENT_TYPE, sample.content_type.parse().unwrap());
+            if let Some(rule) = &event_id {
+                rule.fill(&mut draft, "evt_1", false).unwrap();
+            }
+            scheme.sign(&key, &mut draft, now).unwrap_or_else(|why| panic!("{}: {why}", preset.name));
+            let judged = scheme.verify(&[key], &draft.received(), now);
+            assert!(judged.is_ok(), "{}: {judged:?} {draft:?}", preset.name);
+            if let Some(rule) = &event_id {
+                let id = crate::pipeline::identify::event_id(rule, None, &draft.received()).unwrap();
+                assert!(id.is_some(), "{}: {draft:?}", preset.name);
             }
         }
     }
@@ -125,7 +233,11 @@ mod tests {
             let compiled = find(name).unwrap().compile().unwrap();
             compiled.event_id.unwrap().is_signed(&compiled.scheme)
         };
-        let covered: Vec<&str> = names().into_iter().filter(|name| signed(name)).collect();
-        assert_eq!(covered, ["slack", "standard-webhooks", "stripe", "svix"]);
+        for name in ["slack", "standard-webhooks", "stripe", "svix", "adyen", "square"] {
+            assert!(signed(name), "{name}");
+        }
+        for name in ["github", "shopify", "razorpay", "linear", "twilio"] {
+            assert!(!signed(name), "{name}");
+        }
     }
 }

@@ -1,48 +1,128 @@
-//! The signature's header: under which names it stands, how it is laid out, what stands before each signature.
+//! The signature's text: where it stands, how it is laid out, what stands before each signature.
 
-use http::{HeaderMap, HeaderValue};
+use std::borrow::Cow;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::value::RawValue;
+use smallvec::{SmallVec, smallvec};
+
+use super::Received;
 use super::disproof::Disproof;
+use super::encoding::SignatureBytes;
 use super::layout::Layout;
 use super::locate;
-use super::place::HeaderNames;
+use super::place::{HeaderNames, Place, Pointer};
 
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
-    pub names: HeaderNames,
+    pub at: Spot,
     pub layout: Layout,
     /// Must stand before each signature, and is no part of it.
     pub prefix: String,
 }
 
-/// The longest header that is looked at: 64 signatures of SHA-512 in hex, with room to spare.
-const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// Where signatures stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// One text: the first of the headers that is there, or another place.
+    One(Place),
+    /// A text in each of these headers, as many of them as are there.
+    Every(Vec<HeaderName>),
+    /// `NAME1`, `NAME2`, and so on.
+    Numbered(String),
+    /// One in each item of a batch.
+    Item(Pointer),
+}
+
+/// The longest text that is looked at: 64 signatures of SHA-512 in hex, or a token with many claims, with room to spare.
+const TEXT_BYTES_MAX: usize = 16 * 1024;
+/// Numbered headers that are looked at.
+const NUMBERED_MAX: usize = 100;
+
+pub(super) type Texts<'a> = SmallVec<[Cow<'a, str>; 1]>;
 
 impl Signature {
-    /// The header's text: there once, not empty, of a sane length, in visible ASCII.
-    pub fn read<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, Disproof> {
-        let value = locate::header(&self.names, headers).map_err(|_| Disproof::RepeatedHeader)?.unwrap_or_default();
-        if value.is_empty() {
-            return Err(Disproof::MissingSignature);
-        }
-        if value.len() > HEADER_BYTES_MAX || !value.iter().all(|b| matches!(b, b' '..=b'~')) {
-            return Err(Disproof::MalformedSignature);
-        }
-        std::str::from_utf8(value).map_err(|_| Disproof::MalformedSignature)
+    /// The texts in which signatures stand: one at least, none empty or of an insane length, all in visible ASCII.
+    pub fn read<'a>(&self, received: &Received<'a>, item: Option<&'a RawValue>) -> Result<Texts<'a>, Disproof> {
+        let found: SmallVec<[Cow<'a, [u8]>; 1]> = match &self.at {
+            Spot::One(place) => {
+                let found = locate::find(place, received).map_err(|_| Disproof::RepeatedHeader)?;
+                return Ok(smallvec![text(found.ok_or(Disproof::MissingSignature)?)?]);
+            }
+            Spot::Every(names) => several(names.iter(), received.headers)?,
+            Spot::Numbered(prefix) => {
+                let names = (1..=NUMBERED_MAX).map(|number| format!("{prefix}{number}"));
+                several(names.map_while(|name| HeaderName::try_from(name).ok()), received.headers)?
+            }
+            Spot::Item(pointer) => {
+                let document = item.map(|item| item.get().as_bytes()).unwrap_or_default();
+                let found = locate::in_json(document, pointer).map_err(|_| Disproof::RepeatedHeader)?;
+                smallvec![found.filter(|text| !text.is_empty()).ok_or(Disproof::MissingSignature)?]
+            }
+        };
+        found.into_iter().map(text).collect()
     }
 
-    /// The signatures in the header's text that can be decoded; at least one.
-    pub fn offered(&self, text: &str, decode: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Vec<Vec<u8>>, Disproof> {
+    /// Whether it can be read before the body is.
+    pub fn is_in_head(&self) -> bool {
+        match &self.at {
+            Spot::One(place) => place.header().is_some(),
+            Spot::Every(_) | Spot::Numbered(_) => true,
+            Spot::Item(_) => false,
+        }
+    }
+
+    /// The signatures in a text that can be decoded.
+    pub fn offered<'s>(
+        &'s self,
+        text: &'s str,
+        decode: impl Fn(&str) -> Option<SignatureBytes>,
+    ) -> Result<impl Iterator<Item = SignatureBytes>, Disproof> {
         let written = self.layout.signatures(text)?;
-        let offered: Vec<Vec<u8>> =
-            written.into_iter().filter_map(|one| one.strip_prefix(self.prefix.as_str())).filter_map(decode).collect();
-        if offered.is_empty() { Err(Disproof::MalformedSignature) } else { Ok(offered) }
+        Ok(written.into_iter().filter_map(|one| one.strip_prefix(self.prefix.as_str())).filter_map(decode))
     }
 
-    /// Puts a signature where the scheme wants it, in place of any that is there.
-    pub fn put(&self, headers: &mut HeaderMap, parts: &[(&str, &str)], signature: &str) -> Result<(), String> {
-        let text = self.layout.write(parts, &format!("{}{signature}", self.prefix));
-        put(&self.names, headers, &text)
+    /// The name of the header in which it stands, for messages and for those who sign.
+    pub fn names(&self) -> Option<HeaderNames> {
+        match &self.at {
+            Spot::One(place) => place.header().cloned(),
+            Spot::Every(names) => HeaderNames::parse(names.iter().map(HeaderName::as_str)).ok(),
+            Spot::Numbered(prefix) => HeaderNames::parse([format!("{prefix}1").as_str()]).ok(),
+            Spot::Item(_) => None,
+        }
+    }
+
+    /// The text with this signature and these parts.
+    pub fn write(&self, parts: &[(&str, &str)], signature: &str) -> String {
+        self.layout.write(parts, &format!("{}{signature}", self.prefix))
+    }
+}
+
+fn several<'a, N: std::borrow::Borrow<HeaderName>>(
+    names: impl Iterator<Item = N>,
+    headers: &'a HeaderMap,
+) -> Result<SmallVec<[Cow<'a, [u8]>; 1]>, Disproof> {
+    let mut found = SmallVec::new();
+    for name in names {
+        let mut values = headers.get_all(name.borrow()).iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) if !value.is_empty() => found.push(Cow::Borrowed(value.as_bytes())),
+            (Some(_), Some(_)) => return Err(Disproof::RepeatedHeader),
+            _ => {}
+        }
+    }
+    if found.is_empty() { Err(Disproof::MissingSignature) } else { Ok(found) }
+}
+
+fn text(value: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Disproof> {
+    // Without a branch for each byte, so that many are looked at at once.
+    let is_visible = value.iter().fold(true, |is_visible, byte| is_visible & matches!(byte, b' '..=b'~'));
+    if value.len() > TEXT_BYTES_MAX || !is_visible {
+        return Err(Disproof::MalformedSignature);
+    }
+    match value {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_| Disproof::MalformedSignature),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|_| Disproof::MalformedSignature),
     }
 }
 

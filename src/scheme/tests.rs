@@ -15,37 +15,51 @@ fn scheme(text: &str) -> Scheme {
     let table = tree::parse(text, |line| Origin::File { line }, &problems);
     let at = At { key: String::new(), problems: &problems, environment: &environment };
     let scheme = Scheme::from_node(&Node { origin: Origin::Builtin, value: Value::Table(table) }, &at);
-    scheme.unwrap_or_else(|| panic!("{:?}", problems.into_parts().0))
+    let (errors, _) = problems.into_parts();
+    scheme.filter(|_| errors.is_empty()).unwrap_or_else(|| panic!("{errors:?}"))
 }
 
 fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// A request in the making.
-struct Request {
-    headers: HeaderMap,
-    body: Bytes,
-}
+/// A request as it was signed.
+struct Request(Draft);
 
 impl Request {
     fn signed(scheme: &Scheme, key: &Key, headers: &[(&'static str, &str)]) -> Self {
-        let mut request = Self { headers: HeaderMap::new(), body: Bytes::from_static(b"{\"id\":\"evt_1\"}") };
+        Self::with_body(scheme, key, headers, r#"{"id":"evt_1"}"#)
+    }
+
+    fn with_body(scheme: &Scheme, key: &Key, headers: &[(&'static str, &str)], body: &str) -> Self {
+        let mut draft = draft(body);
         for (name, value) in headers {
-            request.headers.append(*name, value.parse().unwrap());
+            draft.headers.append(*name, value.parse().unwrap());
         }
-        scheme.sign(key, &mut request.headers, &request.body, at(NOW)).unwrap();
-        request
+        scheme.sign(key, &mut draft, at(NOW)).unwrap();
+        Self(draft)
     }
 
     fn judged(&self, scheme: &Scheme, keys: &[Key], now: u64) -> Result<Proof, Disproof> {
-        let received = Received { method: &Method::POST, uri: &Uri::default(), headers: &self.headers, body: &self.body };
-        scheme.verify(keys, &received, at(now))
+        scheme.verify(keys, &self.0.received(), at(now))
     }
 
     fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+        self.0.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
+
+    fn set(&mut self, name: &'static str, value: &str) {
+        self.0.headers.insert(name, value.parse().unwrap());
+    }
+
+    fn body(&self) -> String {
+        String::from_utf8(self.0.body.to_vec()).unwrap()
+    }
+}
+
+fn draft(body: &str) -> Draft {
+    let uri = "/hooks?x=1".parse().unwrap();
+    Draft { method: Method::POST, uri, headers: HeaderMap::new(), body: Bytes::from(body.to_owned()) }
 }
 
 const PAIRS: &str = r#"
@@ -87,7 +101,7 @@ fn signatures_under_other_names_prove_nothing() {
     let mut request = Request::signed(&scheme, &keys[0], &[]);
     let good = request.header("sig").to_owned();
     let mut judge = |text: &str| {
-        request.headers.insert("sig", text.parse().unwrap());
+        request.set("sig", text);
         request.judged(&scheme, &keys, NOW)
     };
     assert_eq!(judge(&good.replace("v1", "v0")), Err(Disproof::OtherVersion));
@@ -112,13 +126,14 @@ fn repeated_headers_are_refused_whichever_is_right() {
     for name in ["sig", "id", "t"] {
         let mut request = Request::signed(&scheme, &keys[0], &[("id", "1")]);
         assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }));
-        request.headers.append(name.parse::<HeaderName>().unwrap(), request.header(name).parse().unwrap());
+        let value = request.header(name).parse().unwrap();
+        request.0.headers.append(name.parse::<HeaderName>().unwrap(), value);
         assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::RepeatedHeader), "{name}");
     }
     let mut request = Request::signed(&scheme, &keys[0], &[("id", "1")]);
-    request.headers.remove("id");
+    request.0.headers.remove("id");
     assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignedValue));
-    request.headers.insert("id", "2".parse().unwrap());
+    request.set("id", "2");
     assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch));
 }
 
@@ -126,11 +141,11 @@ fn repeated_headers_are_refused_whichever_is_right() {
 fn the_head_alone_tells_what_cannot_hold() {
     let scheme = scheme("signature = { header = \"Sig\" }\nprefix = \"sha256=\"");
     let mut request = Request::signed(&scheme, &key(&scheme, "right"), &[]);
-    assert_eq!(scheme.verify_head(&request.headers), Ok(()));
-    request.headers.insert("sig", "sha1=00".parse().unwrap());
-    assert_eq!(scheme.verify_head(&request.headers), Err(Disproof::MalformedSignature));
-    request.headers.clear();
-    assert_eq!(scheme.verify_head(&request.headers), Err(Disproof::MissingSignature));
+    assert_eq!(scheme.verify_head(&request.0.received()), Ok(()));
+    request.set("sig", "sha1=00");
+    assert_eq!(scheme.verify_head(&request.0.received()), Err(Disproof::MalformedSignature));
+    request.0.headers.clear();
+    assert_eq!(scheme.verify_head(&request.0.received()), Err(Disproof::MissingSignature));
 }
 
 #[test]
@@ -147,7 +162,7 @@ fn tokens_are_compared_and_cover_nothing() {
         ("Bearer t0kem", Disproof::NoMatch),
         ("Bearer t0ken ", Disproof::NoMatch),
     ] {
-        request.headers.insert("authorization", value.parse().unwrap());
+        request.set("authorization", value);
         assert_eq!(request.judged(&scheme, &keys, NOW), Err(reason), "{value}");
     }
 }
@@ -169,7 +184,7 @@ fn sha512_and_milliseconds_work_as_well() {
 #[test]
 fn signing_needs_the_headers_that_the_signature_covers() {
     let scheme = scheme("signature = { header = \"Sig\" }\nsigned = \"{header:webhook-id}.{body}\"");
-    let error = scheme.sign(&key(&scheme, "right"), &mut HeaderMap::new(), &Bytes::new(), at(NOW)).unwrap_err();
+    let error = scheme.sign(&key(&scheme, "right"), &mut draft(""), at(NOW)).unwrap_err();
     assert_eq!(error, "the signature covers the header webhook-id, which is not there");
 }
 
@@ -190,4 +205,278 @@ fn signing_anew_replaces_what_was_there_under_the_name_it_had() {
 fn an_empty_secret_is_never_a_key() {
     let scheme = scheme(PAIRS);
     assert!(scheme.key(&Secret::new("")).is_err());
+}
+
+/// A scheme, a request signed with it, and the keys that verify it.
+fn signed_by(text: &str, secret: &str, body: &str) -> (Scheme, Vec<Key>, Request) {
+    let scheme = scheme(text).at_url(Some(PublicUrl::parse("https://a.example").unwrap()));
+    let keys = vec![key(&scheme, secret)];
+    let request = Request::with_body(&scheme, &keys[0], &[], body);
+    assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }), "{text}");
+    (scheme, keys, request)
+}
+
+#[test]
+fn a_signature_may_stand_in_query_form_or_json() {
+    let (scheme, keys, mut request) = signed_by("signature = { query = \"sig\" }", "right", "{}");
+    request.0.uri = request.0.uri.to_string().replace("sig=", "gis=").parse().unwrap();
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignature));
+    assert_eq!(scheme.verify_head(&request.0.received()), Ok(()), "nothing can be said before the body is there");
+
+    let json = "signature = { json = \"/sig\" }\nsigned = \"{json:/id}.{raw:/list}\"";
+    let (scheme, keys, mut request) = signed_by(json, "right", r#"{"id":5,"list":[1, 2]}"#);
+    // What was sent is signed as it was sent; written again it is another list.
+    assert!(request.judged(&scheme, &keys, NOW).is_ok());
+    request.0.body = request.body().replace("\"id\":5", "\"id\":6").into();
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch));
+
+    let form = "signature = { form = \"sig\" }\nsigned = \"{form:a}\"\nalgorithm = \"hmac-sha1\"\nencoding = \"base64\"";
+    let (_, _, request) = signed_by(form, "right", "a=1%202");
+    assert!(request.body().starts_with("a=1%202&sig="));
+}
+
+#[test]
+fn several_headers_may_hold_signatures_of_which_one_is_right() {
+    let every = "signature = { every = [\"Sig-A\", \"Sig-B\"] }";
+    let (scheme, keys, mut request) = signed_by(every, "right", "{}");
+    let good = request.header("sig-a").to_owned();
+    request.set("sig-a", &"0".repeat(64));
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch));
+    request.set("sig-b", &good);
+    assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }));
+    request.0.headers.append("sig-b", good.parse().unwrap());
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::RepeatedHeader));
+
+    let (scheme, keys, mut request) = signed_by("signature = { numbered = \"Sig-\" }", "right", "{}");
+    let good = request.header("sig-1").to_owned();
+    request.0.headers.clear();
+    request.set("sig-7", &good);
+    assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }));
+    request.0.headers.clear();
+    request.set("sig-101", &good);
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignature));
+}
+
+#[test]
+fn a_digest_needs_its_secret() {
+    let text = "signature = { header = \"S\" }\nalgorithm = \"digest-sha256\"\nsigned = \"{secret}{method}{url}{body}\"";
+    let (scheme, _, mut request) = signed_by(text, "right", "{}");
+    assert_eq!(request.judged(&scheme, &[key(&scheme, "wrong")], NOW), Err(Disproof::NoMatch));
+    request.0.uri = "/hooks?x=2".parse().unwrap();
+    assert_eq!(request.judged(&scheme, &[key(&scheme, "right")], NOW), Err(Disproof::NoMatch));
+}
+
+#[test]
+fn the_url_is_the_configured_one_and_one_of_several_templates_may_hold() {
+    let text = "signature = { header = \"S\" }\nsigned = [\"{url}{body}\", \"{with_port(url)}{body}\"]";
+    let scheme = scheme(text);
+    let at_url = |url: &str| scheme.clone().at_url(Some(PublicUrl::parse(url).unwrap()));
+    let keys = [key(&scheme, "right")];
+    assert!(scheme.signs_url());
+    let request = Request::signed(&at_url("https://a.example:443"), &keys[0], &[("host", "evil.example")]);
+    assert!(request.judged(&at_url("https://a.example"), &keys, NOW).is_ok());
+    assert!(request.judged(&at_url("https://a.example/hooks"), &keys, NOW).is_ok());
+    for other in ["https://b.example", "http://a.example", "https://a.example/other"] {
+        assert_eq!(request.judged(&at_url(other), &keys, NOW), Err(Disproof::NoMatch), "{other}");
+    }
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignedValue), "nobody knows the URL");
+    assert!(at_url("https://a.example").covers(&Place::Query("x".into())));
+}
+
+#[test]
+fn a_form_is_signed_sorted_and_cannot_be_taken_for_something_else() {
+    let text = "signature = { header = \"S\" }\nsigned = \"{url}{sorted_form}\"";
+    let (scheme, keys, mut request) = signed_by(text, "right", "b=2&a=1");
+    request.0.body = Bytes::from_static(b"a=1&b=2");
+    assert!(request.judged(&scheme, &keys, NOW).is_ok(), "order does not count");
+    for other in ["a=1&b=3", "a=1", "", "{\"a\":1}"] {
+        request.0.body = Bytes::from(other.to_owned());
+        assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch), "{other}");
+    }
+}
+
+#[test]
+fn what_must_agree_is_checked_once_the_signature_holds() {
+    let text = r#"
+        signature = { header = "S" }
+        signed    = "{url}"
+        match     = [{ query = "digest", is = "{sha256_hex(body)}" }]
+    "#;
+    let (scheme, keys, mut request) = signed_by(text, "right", "{}");
+    assert!(scheme.covers(&Place::Body) && scheme.covers(&Place::Json(Pointer::parse("/id").unwrap())));
+    request.0.body = Bytes::from_static(b"{ }");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::Altered));
+}
+
+#[test]
+fn an_absent_value_agrees_with_an_empty_template_alone() {
+    let text = r#"
+        signature = { header = "S" }
+        algorithm = "jwt-hs256"
+        match     = [{ claim = "hash", is = "{sha256_hex(body?)}" }]
+    "#;
+    let (scheme, keys, mut request) = signed_by(text, "right", "");
+    assert!(
+        !String::from_utf8_lossy(
+            &data_encoding::BASE64URL_NOPAD.decode(request.header("s").split('.').nth(1).unwrap().as_bytes()).unwrap()
+        )
+        .contains("hash")
+    );
+    request.0.body = Bytes::from_static(b"{}");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::Altered));
+    let (scheme, keys, mut request) = signed_by(text, "right", "{}");
+    request.0.body = Bytes::new();
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::Altered));
+}
+
+#[test]
+fn groups_are_left_out_with_their_value() {
+    let text = "signature = { json = \"/sig\" }\nsigned = \"{json:/id}\n[Subject\n{json:/subject}\n]\"".replace('\n', "\\n");
+    let text = text.replacen("\\n", "\n", 1);
+    let (scheme, keys, mut request) = signed_by(&text, "right", r#"{"id":"1"}"#);
+    request.0.body = request.body().replace("\"id\"", "\"subject\":\"x\",\"id\"").into();
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch), "what was left out cannot be added");
+}
+
+#[test]
+fn every_item_of_a_batch_must_be_signed() {
+    let text = r#"
+        signature = { item = "/inner/sig" }
+        for_each  = "/items"
+        signed    = "{item:/id}:{item:/note?}"
+    "#;
+    let (scheme, keys, mut request) = signed_by(text, "right", r#"{"items":[{"id":"a"},{"id":"b","note":"n"}]}"#);
+    let good = request.body();
+    for (from, to, reason) in [
+        ("\"b\"", "\"c\"", Disproof::NoMatch),
+        ("\"note\":\"n\"", "\"note\":\"m\"", Disproof::NoMatch),
+        ("\"items\"", "\"stems\"", Disproof::MissingSignature),
+        ("{\"items\":[", "{\"items\":[{\"id\":\"forged\"},", Disproof::MissingSignature),
+    ] {
+        request.0.body = good.replace(from, to).into();
+        assert_eq!(request.judged(&scheme, &keys, NOW), Err(reason), "{to}");
+    }
+    request.0.body = Bytes::from_static(b"{\"items\":[]}");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignature));
+}
+
+#[test]
+fn a_key_is_chosen_by_the_name_that_the_delivery_gives() {
+    let text = "signature = { header = \"S\" }\nkey_id = { header = \"Key\" }";
+    let scheme = scheme(text);
+    let named = |secret: &str, id: &str| key(&scheme, secret).with_id(Some(id.to_owned()));
+    let keys = [named("one", "k1"), named("two", "k2")];
+    let mut request = Request::signed(&scheme, &keys[1], &[]);
+    assert_eq!(request.header("key"), "k2");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 1 }));
+    request.set("key", "k1");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch), "the other key is not asked");
+    request.set("key", "k3");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::UnknownKey));
+    assert_eq!(request.judged(&scheme, &[key(&scheme, "two")], NOW), Ok(Proof { slot: 0 }), "a key without a name is for all");
+}
+
+#[test]
+fn the_first_variant_that_counts_judges_alone() {
+    let text = r#"
+        signature = { header = "S" }
+        [[variants]]
+        when      = { header = "V", is = "2" }
+        algorithm = "hmac-sha512"
+        [[variants]]
+        when      = { header = "V", is = "1" }
+    "#;
+    let scheme = scheme(text);
+    let keys = [key(&scheme, "right")];
+    let mut request = Request::signed(&scheme, &keys[0], &[("v", "2")]);
+    assert_eq!(request.header("s").len(), 128);
+    assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }));
+    request.set("v", "1");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MalformedSignature));
+    request.set("v", "3");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::OtherVersion));
+    assert_eq!(Request::signed(&scheme, &keys[0], &[("v", "1")]).header("s").len(), 64);
+}
+
+const TOKEN: &str = r#"
+    signature = { header = "Authorization" }
+    prefix    = "Bearer "
+    algorithm = "jwt-hs256"
+    match     = [{ claim = "iss", is = "us" }, { claim = "sub", is = "{url}" }, { claim = "body", is = "{sha256_base64url(body)}" }]
+"#;
+
+#[test]
+fn a_token_vouches_for_what_it_claims() {
+    let (scheme, keys, mut request) = signed_by(TOKEN, "right", "{}");
+    assert!(scheme.covers(&Place::Body));
+    let jti = Place::Within(Box::new(place::Within {
+        outer: Place::Header(HeaderNames::parse(["authorization"]).unwrap()),
+        document: place::Document::Jwt,
+        pointer: Pointer::of_step("jti"),
+    }));
+    assert!(scheme.covers(&jti));
+    assert_eq!(request.judged(&scheme, &[key(&scheme, "wrong")], NOW), Err(Disproof::NoMatch));
+    assert_eq!(request.judged(&scheme, &keys, NOW + 299), Ok(Proof { slot: 0 }));
+    assert_eq!(request.judged(&scheme, &keys, NOW + 300), Err(Disproof::Stale));
+    assert_eq!(request.judged(&scheme, &keys, NOW - 1), Err(Disproof::Future));
+    request.0.body = Bytes::from_static(b"{ }");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::Altered));
+    let (_, _, mut elsewhere) = signed_by(TOKEN, "right", "{}");
+    elsewhere.0.uri = "/other".parse().unwrap();
+    assert_eq!(elsewhere.judged(&scheme, &keys, NOW), Err(Disproof::Altered));
+}
+
+#[test]
+fn a_token_of_another_algorithm_proves_nothing() {
+    let (scheme, keys, mut request) = signed_by(TOKEN, "right", "{}");
+    let good = request.header("authorization").to_owned();
+    let claims = good.split('.').nth(1).unwrap().to_owned();
+    for head in ["{\"alg\":\"none\"}", "{\"alg\":\"HS512\"}", "{\"alg\":\"hs256\"}", "{}", "[]"] {
+        let head = data_encoding::BASE64URL_NOPAD.encode(head.as_bytes());
+        request.set("authorization", &format!("Bearer {head}.{claims}."));
+        assert!(request.judged(&scheme, &keys, NOW).is_err(), "{head}");
+        assert!(scheme.verify_head(&request.0.received()).is_err(), "{head}");
+    }
+    request.set("authorization", good.strip_prefix("Bearer ").unwrap());
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MalformedSignature));
+}
+
+#[test]
+fn public_keys_verify_what_private_keys_sign() {
+    let private = |kind| rcgen::KeyPair::generate_for(kind).unwrap();
+    for (algorithm, pair) in [
+        ("ed25519", private(&rcgen::PKCS_ED25519)),
+        ("ecdsa-p256-sha256", private(&rcgen::PKCS_ECDSA_P256_SHA256)),
+        ("jwt-es256", private(&rcgen::PKCS_ECDSA_P256_SHA256)),
+    ] {
+        let is_token = algorithm.starts_with("jwt");
+        let text = format!(
+            "signature = {{ header = \"S\" }}\nalgorithm = \"{algorithm}\"\n{}",
+            if is_token { "match = [{ claim = \"b\", is = \"{sha256_hex(body)}\" }]" } else { "encoding = \"base64\"" }
+        );
+        let scheme = scheme(&text);
+        let signing = scheme.signing_key(&Secret::new(pair.serialize_pem())).unwrap();
+        let public = [scheme.key(&Secret::new(pair.public_key_pem())).unwrap()];
+        let mut request = Request::signed(&scheme, &signing, &[]);
+        assert_eq!(request.judged(&scheme, &public, NOW), Ok(Proof { slot: 0 }), "{algorithm}");
+        assert_eq!(request.judged(&scheme, &[signing], NOW), Ok(Proof { slot: 0 }), "{algorithm}");
+        request.0.body = Bytes::from_static(b"{}");
+        assert!(request.judged(&scheme, &public, NOW).is_err(), "{algorithm}");
+        assert!(scheme.takes_public_keys());
+        let error = scheme.sign(&public[0], &mut draft("{}"), at(NOW)).unwrap_err();
+        assert!(error.contains("private key"), "{error}");
+    }
+}
+
+#[test]
+fn headers_that_a_list_names_are_signed_in_its_order() {
+    let text = "signature = { header = \"S\" }\nsigned = \"{header_lines(header:Signed)}.{body}\"";
+    let scheme = scheme(text);
+    let keys = [key(&scheme, "right")];
+    let mut request = Request::signed(&scheme, &keys[0], &[("signed", "X-B,x-a"), ("x-a", "1"), ("x-b", "2")]);
+    assert!(request.judged(&scheme, &keys, NOW).is_ok());
+    request.set("x-a", "3");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch));
+    request.0.headers.remove("x-a");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignedValue));
 }

@@ -12,12 +12,13 @@ use crate::config::reader::choices;
 pub(super) struct Timestamp {
     pub at: Site,
     pub unit: Unit,
-    pub tolerance: Duration,
+    /// `None`: it is signed, and nobody asks how old it is.
+    pub tolerance: Option<Duration>,
 }
 
 choices!(
     /// How a time is written: counted since 1970, or spelt out.
-    Unit { Seconds = "s", Milliseconds = "ms", Rfc3339 = "rfc3339" } pending { "http-date" }
+    Unit { Seconds = "s", Milliseconds = "ms", Rfc3339 = "rfc3339", HttpDate = "http-date" }
 );
 
 impl Unit {
@@ -31,8 +32,9 @@ impl Unit {
         match self {
             Self::Seconds => count(12).map(Duration::from_secs),
             Self::Milliseconds => count(15).map(Duration::from_millis),
-            Self::Rfc3339 => {
-                let moment = humantime::parse_rfc3339(std::str::from_utf8(text).ok()?).ok()?;
+            Self::Rfc3339 => rfc3339(std::str::from_utf8(text).ok()?),
+            Self::HttpDate => {
+                let moment = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
                 moment.duration_since(UNIX_EPOCH).ok()
             }
         }
@@ -45,16 +47,35 @@ impl Unit {
             Self::Seconds => since.as_secs().to_string(),
             Self::Milliseconds => since.as_millis().to_string(),
             Self::Rfc3339 => humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string(),
+            Self::HttpDate => httpdate::fmt_http_date(UNIX_EPOCH + since),
         }
     }
 
     /// Time since 1970, cut down to what a timestamp can tell.
-    fn since_epoch(self, now: SystemTime) -> Duration {
+    pub(super) fn since_epoch(self, now: SystemTime) -> Duration {
         let exact = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         match self {
-            Self::Seconds => Duration::from_secs(exact.as_secs()),
+            Self::Seconds | Self::HttpDate => Duration::from_secs(exact.as_secs()),
             Self::Milliseconds | Self::Rfc3339 => Duration::from_millis(u64::try_from(exact.as_millis()).unwrap_or(u64::MAX)),
         }
+    }
+}
+
+/// A time that is spelt out, in any zone: `2026-11-15T12:08:20Z`, `2026-11-15T14:08:20.5+02:00`.
+fn rfc3339(text: &str) -> Option<Duration> {
+    let since = |text: &str| humantime::parse_rfc3339(text).ok()?.duration_since(UNIX_EPOCH).ok();
+    if text.ends_with('Z') {
+        return since(text);
+    }
+    let (local, zone) = text.split_at_checked(text.len().checked_sub(6)?)?;
+    let (sign, hours, minutes) = (zone.get(..1)?, zone.get(1..3)?, zone.strip_prefix(|_| true)?.get(3..)?);
+    let number = |digits: &str| digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()));
+    let offset = Duration::from_secs(number(hours)? * 3600 + number(minutes)? * 60);
+    let local = since(&format!("{local}Z")).filter(|_| zone.get(3..4) == Some(":"))?;
+    match sign {
+        "+" => local.checked_sub(offset),
+        "-" => local.checked_add(offset),
+        _ => None,
     }
 }
 
@@ -86,10 +107,10 @@ impl Timestamp {
 
     /// Whether a moment is near enough to now.
     pub fn judge(&self, moment: Duration, now: SystemTime) -> Result<(), Disproof> {
-        let now = self.unit.since_epoch(now);
-        if now.saturating_sub(moment) > self.tolerance {
+        let (now, Some(tolerance)) = (self.unit.since_epoch(now), self.tolerance) else { return Ok(()) };
+        if now.saturating_sub(moment) > tolerance {
             Err(Disproof::Stale)
-        } else if moment.saturating_sub(now) > self.tolerance {
+        } else if moment.saturating_sub(now) > tolerance {
             Err(Disproof::Future)
         } else {
             Ok(())
@@ -102,7 +123,7 @@ mod tests {
     use super::*;
 
     fn timestamp(unit: Unit) -> Timestamp {
-        Timestamp { at: Site::Part("t".into()), unit, tolerance: Duration::from_secs(300) }
+        Timestamp { at: Site::Part("t".into()), unit, tolerance: Some(Duration::from_secs(300)) }
     }
 
     #[test]
@@ -112,6 +133,12 @@ mod tests {
         for wrong in ["", "-5", "+1", " 1", "1 ", "0x1", "1.0", "abc", "123abc", "1234567890123", "\u{0661}"] {
             assert_eq!(timestamp(Unit::Seconds).read(wrong.as_bytes()), Err(Disproof::MalformedTimestamp), "{wrong}");
         }
+    }
+
+    #[test]
+    fn without_a_tolerance_every_age_is_right() {
+        let patient = Timestamp { tolerance: None, ..timestamp(Unit::Seconds) };
+        assert_eq!(patient.judge(Duration::ZERO, UNIX_EPOCH + Duration::from_secs(1_794_787_700)), Ok(()));
     }
 
     #[test]
@@ -130,7 +157,7 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_millis(1_794_787_700_123);
         assert_eq!(timestamp(Unit::Seconds).write(now), "1794787700");
         assert_eq!(timestamp(Unit::Milliseconds).write(now), "1794787700123");
-        for unit in [Unit::Seconds, Unit::Milliseconds, Unit::Rfc3339] {
+        for unit in [Unit::Seconds, Unit::Milliseconds, Unit::Rfc3339, Unit::HttpDate] {
             let (read, written) = (unit.since_epoch(now), unit.write(now));
             assert_eq!(unit.read(written.as_bytes()), Some(read), "{written}");
         }
@@ -141,7 +168,20 @@ mod tests {
         let read = |text: &str| Unit::Rfc3339.read(text.as_bytes());
         assert_eq!(read("2026-11-15T12:08:20Z"), Some(Duration::from_secs(1_794_744_500)));
         assert_eq!(read("2026-11-15T12:08:20.877041743Z"), Some(Duration::new(1_794_744_500, 877_041_743)));
-        for wrong in ["", "2026-11-15", "2026-11-15 12:08:20", "1794744500", "2026-13-15T12:08:20Z"] {
+        for zoned in ["2026-11-15T14:08:20+02:00", "2026-11-15T06:38:20-05:30", "2026-11-15T12:08:20+00:00"] {
+            assert_eq!(read(zoned), Some(Duration::from_secs(1_794_744_500)), "{zoned}");
+        }
+        for wrong in [
+            "",
+            "2026-11-15",
+            "2026-11-15 12:08:20",
+            "1794744500",
+            "2026-13-15T12:08:20Z",
+            "2026-11-15T12:08:20",
+            "2026-11-15T12:08:20+0200",
+            "2026-11-15T12:08:20+02.00",
+            "2026-11-15T12:08:20+ 2:00",
+        ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

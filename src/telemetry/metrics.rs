@@ -40,6 +40,8 @@ pub struct Metrics {
     store_seconds: Vec<Histogram>,
     store_errors: Vec<Vec<IntCounter>>,
     limited: Vec<IntCounter>,
+    /// Those that gave keys, and those that did not.
+    pub key_fetches: [IntCounter; 2],
     pub unrouted: IntCounter,
     pub store_up: IntGauge,
     pub store_evicted_keys: IntCounter,
@@ -81,6 +83,8 @@ impl Metrics {
             "Events handled while the store was down, by what came of telling it afterwards.",
             &["result"],
         )?;
+        let key_fetches =
+            families.counters("key_fetches_total", "Times a provider's published keys were asked for.", &["result"])?;
         let build = families.gauges("build_info", "The running version.", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         families.process()?;
@@ -153,6 +157,7 @@ impl Metrics {
                     StoreErrorKind::ALL.iter().map(|kind| store_errors.with_label_values(&[op.as_str(), kind.as_str()])).collect()
                 })
                 .collect(),
+            key_fetches: ["ok", "failed"].map(|result| key_fetches.with_label_values(&[result])),
             limited: Limit::ALL.iter().map(|limit| limited.with_label_values(&[limit.as_str()])).collect(),
             registry,
         })

@@ -71,6 +71,11 @@ impl Telemetry {
         log::unrouted(method, path);
     }
 
+    /// A provider's published keys were asked for.
+    pub fn keys_fetched(&self, is_ok: bool) {
+        self.metrics.key_fetches[usize::from(!is_ok)].inc();
+    }
+
     pub fn limited(&self, limit: Limit) {
         self.metrics.limited(limit).inc();
     }

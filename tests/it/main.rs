@@ -11,6 +11,7 @@ mod file_store;
 mod handshake;
 mod hang_up;
 mod instances;
+mod keyring;
 mod log_lines;
 mod once;
 mod policies;

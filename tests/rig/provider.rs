@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use hookonce::config::Secret;
-use hookonce::scheme::{Key, Scheme, preset};
-use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use hookonce::scheme::{Draft, Key, Scheme, preset};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use http_body_util::Full;
 
 use super::dice::Dice;
@@ -109,10 +109,10 @@ impl Provider {
         for (name, value) in (self.kind.headers)(id) {
             headers.insert(HeaderName::from_static(name), HeaderValue::try_from(value).unwrap());
         }
-        self.scheme.sign(&self.key, &mut headers, body, now()).unwrap();
-        let mut request = Request::post(format!("/{}", self.kind.name)).body(Full::new(body.clone())).unwrap();
-        *request.headers_mut() = headers;
-        request
+        let uri = format!("/{}", self.kind.name).parse().unwrap();
+        let mut draft = Draft { method: Method::POST, uri, headers, body: body.clone() };
+        self.scheme.sign(&self.key, &mut draft, now()).unwrap();
+        draft.into_request()
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::config::Secret;
-use crate::scheme::{Scheme, preset};
+use crate::scheme::{Draft, Scheme, preset};
 
 /// How often a provider tries before it gives up, and how long it waits in between.
 const TRIES: usize = 5;
@@ -89,17 +89,16 @@ fn signed(plan: &Plan, secret: &Secret) -> Result<Request<Full<Bytes>>, Failure>
     let preset = preset::find(plan.provider).ok_or("no such preset")?.compile().map_err(|_| "a preset that does not compile")?;
     let scheme: &Scheme = &preset.scheme;
     let body = Bytes::from(format!("{{\"id\":\"{}\",\"object\":\"event\",\"demo\":true}}", plan.event));
-    let mut headers = HeaderMap::new();
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let path = format!("/{}", plan.provider);
+    let mut draft = Draft { method: Method::POST, uri: path.parse()?, headers: HeaderMap::new(), body };
+    draft.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for name in ["x-github-delivery", "webhook-id"] {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(&plan.event)?);
+        draft.headers.insert(HeaderName::from_static(name), HeaderValue::from_str(&plan.event)?);
     }
     let key = scheme.key(&secret_for(plan.provider, secret))?;
-    scheme.sign(&key, &mut headers, &body, now())?;
-    let mut request = Request::post(format!("/{}", plan.provider)).body(Full::new(body))?;
-    headers.insert(http::header::HOST, HeaderValue::from_static("demo.localhost"));
-    *request.headers_mut() = headers;
-    Ok(request)
+    scheme.sign(&key, &mut draft, now())?;
+    draft.headers.insert(http::header::HOST, HeaderValue::from_static("demo.localhost"));
+    Ok(draft.into_request())
 }
 
 fn secret_for(provider: &str, secret: &Secret) -> Secret {

@@ -7,11 +7,11 @@ use data_encoding::BASE64;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
-use super::judge::{Trial, Verdict};
+use super::judge::{KeyMaterial, Trial, Verdict};
 use super::request::{self, SavedRequest};
 use super::since_epoch;
 use crate::config::Secret;
-use crate::scheme::preset;
+use crate::scheme::preset::{self, Preset};
 
 /// A line as it is written. Keys that are not named here are for other readers.
 #[derive(Deserialize)]
@@ -24,6 +24,8 @@ struct Case {
     secret: Option<String>,
     additional_secrets: Option<Vec<String>>,
     next_secret: Option<String>,
+    public_key: Option<String>,
+    key_id: Option<String>,
     method: String,
     url: String,
     headers: BTreeMap<String, String>,
@@ -41,12 +43,13 @@ struct CaseVerdict {
 }
 
 /// Judges every line. The error names the first that cannot be read.
-pub(super) fn judge_all(lines: impl BufRead, out: &mut impl Write) -> Result<(), String> {
+/// `own` judges the cases of the provider that it is named after.
+pub(super) fn judge_all(lines: impl BufRead, own: Option<&'static Preset>, out: &mut impl Write) -> Result<(), String> {
     for (number, line) in lines.lines().enumerate() {
         let told = |error: String| format!("line {}: {error}", number + 1);
         let line = line.map_err(|error| told(error.to_string()))?;
         let case: Case = serde_json::from_str(&line).map_err(|error| told(error.to_string()))?;
-        let verdict = judge(&case).map_err(told)?;
+        let verdict = judge(&case, own).map_err(told)?;
         let judged = CaseVerdict { provider: case.provider, name: case.name, sdk: case.sdk, verdict };
         let json = serde_json::to_string(&judged).map_err(|error| told(error.to_string()))?;
         writeln!(out, "{json}").map_err(|error| error.to_string())?;
@@ -54,22 +57,29 @@ pub(super) fn judge_all(lines: impl BufRead, out: &mut impl Write) -> Result<(),
     Ok(())
 }
 
-fn judge(case: &Case) -> Result<Verdict, String> {
-    let Some(preset) = preset::find(&case.provider) else {
+fn judge(case: &Case, own: Option<&'static Preset>) -> Result<Verdict, String> {
+    let own = own.filter(|preset| preset.name == case.provider);
+    let Some(preset) = own.or_else(|| preset::find(&case.provider)) else {
         return Ok(Verdict { reason: Some("unknown_preset"), ..Verdict::default() });
     };
-    let trial = Trial::new(preset, since_epoch(case.oracle_now))?;
+    let trial = Trial::new(preset, since_epoch(case.oracle_now), Some(&case.url))?;
     Ok(match case.headers() {
-        Ok(headers) => trial.judge(&case.secrets(), &case.request(headers)?).verdict(),
+        Ok(headers) => {
+            let keys = case.keys(trial.compiled.scheme.takes_public_keys());
+            trial.judge(&keys, &case.request(headers)?).verdict()
+        }
         // No request could carry such a header, so none is valid.
         Err(note) => Verdict { valid: Some(false), reason: Some("unreadable_header"), note: Some(note), ..Verdict::default() },
     })
 }
 
 impl Case {
-    fn secrets(&self) -> Vec<Secret> {
-        let all = self.secret.iter().chain(self.additional_secrets.iter().flatten()).chain(&self.next_secret);
-        all.map(|secret| Secret::new(secret.as_bytes())).collect()
+    fn keys(&self, are_public: bool) -> KeyMaterial {
+        let secrets = self.secret.iter().chain(self.additional_secrets.iter().flatten()).chain(&self.next_secret);
+        let public = self.public_key.iter().filter(|_| are_public);
+        let secrets: Vec<&String> = if are_public { public.collect() } else { secrets.collect() };
+        let secrets = secrets.into_iter().map(|secret| Secret::new(secret.as_bytes())).collect();
+        KeyMaterial { secrets, id: self.key_id.clone() }
     }
 
     fn headers(&self) -> Result<HeaderMap, String> {
@@ -94,7 +104,7 @@ mod tests {
 
     fn judged(lines: &str) -> Result<String, String> {
         let mut out = Vec::new();
-        judge_all(lines.as_bytes(), &mut out).map(|()| String::from_utf8(out).unwrap())
+        judge_all(lines.as_bytes(), None, &mut out).map(|()| String::from_utf8(out).unwrap())
     }
 
     const CASE: &str = r#"{"provider":"PROVIDER","name":"n","sdk":"s","secret":"It's a Secret to Everybody","method":"POST",

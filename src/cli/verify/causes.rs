@@ -1,20 +1,20 @@
 //! The usual causes of a signature that does not match, each tried by undoing it.
 
-use super::judge::Trial;
+use super::judge::{KeyMaterial, Trial};
 use super::request::SavedRequest;
 use crate::config::Secret;
 
 /// What, when undone, makes the signature match. Each is a sentence.
-pub(super) fn likely(trial: &Trial, secrets: &[Secret], request: &SavedRequest) -> Vec<&'static str> {
+pub(super) fn likely(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Vec<&'static str> {
     let body_causes = bodies(&request.body)
         .into_iter()
-        .filter(|(_, body)| trial.judge(secrets, &request.with_body(body.clone())).is_signed())
+        .filter(|(_, body)| trial.judge(keys, &request.with_body(body.clone())).is_signed())
         .map(|(cause, _)| cause);
     let secret_causes = SECRETS
         .iter()
         .filter(|(_, undo)| {
-            let undone: Vec<Secret> = secrets.iter().filter_map(|secret| undo(secret.bytes())).map(Secret::new).collect();
-            trial.judge(&undone, request).is_signed()
+            let secrets = keys.secrets.iter().filter_map(|secret| undo(secret.bytes())).map(Secret::new).collect();
+            trial.judge(&KeyMaterial { secrets, id: keys.id.clone() }, request).is_signed()
         })
         .map(|(cause, _)| *cause);
     body_causes.chain(secret_causes).collect()

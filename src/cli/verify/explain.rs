@@ -3,21 +3,19 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::causes;
-use super::judge::{Fault, Judgement, Trial};
+use super::judge::{Fault, Judgement, KeyMaterial, Trial};
 use super::request::SavedRequest;
-use crate::config::Secret;
 use crate::config::units::Written;
-use crate::pipeline::handshake;
 use crate::scheme::Disproof;
 
-pub(super) fn explanation(trial: &Trial, secrets: &[Secret], request: &SavedRequest, judgement: &Judgement) -> String {
+pub(super) fn explanation(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest, judgement: &Judgement) -> String {
     let mut lines = vec![
         line("preset", trial.preset.name),
         line("request", &format!("{} {}, {} bytes of body", request.method, request.uri.path(), request.body.len())),
         line("signature", &signature(trial, request)),
     ];
     lines.extend(timestamp(trial, request).map(|text| line("timestamp", &text)));
-    lines.push(line("secret", &secret(secrets, judgement)));
+    lines.push(line(if trial.compiled.scheme.takes_public_keys() { "public key" } else { "secret" }, &secret(keys, judgement)));
     lines.extend(judgement.unusable.iter().map(|(slot, why)| line("", &format!("number {} {why}", slot + 1))));
     lines.push(line("event id", &event_id(judgement)));
     lines.extend(challenge(trial, request, judgement).map(|text| line("handshake", text)));
@@ -26,7 +24,7 @@ pub(super) fn explanation(trial: &Trial, secrets: &[Secret], request: &SavedRequ
         Err(fault) => {
             lines.push(line("verdict", &format!("not valid: {}", fault.code())));
             lines.push(line("", &format!("{}.", capitalised(fault.explain()))));
-            lines.extend(advice(trial, secrets, request, fault).iter().map(|text| line("likely", text)));
+            lines.extend(advice(trial, keys, request, fault).iter().map(|text| line("likely", text)));
         }
     }
     lines.concat()
@@ -42,7 +40,7 @@ fn capitalised(sentence: &str) -> String {
 }
 
 fn signature(trial: &Trial, request: &SavedRequest) -> String {
-    let names = trial.compiled.scheme.signature_header();
+    let Some(names) = trial.compiled.scheme.signature_header() else { return "in the body or the query".to_owned() };
     match names.present_in(&request.headers) {
         Some(name) => format!("header {name}: found"),
         None => {
@@ -67,8 +65,8 @@ fn whole_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
 
-fn secret(secrets: &[Secret], judgement: &Judgement) -> String {
-    let given = secrets.len();
+fn secret(keys: &KeyMaterial, judgement: &Judgement) -> String {
+    let given = keys.secrets.len();
     match judgement.proof {
         Ok(proof) => format!("number {} of {given} made the signature", proof.slot + 1),
         Err(Fault::Disproof(Disproof::Stale | Disproof::Future)) => format!("one of {given} made the signature"),
@@ -79,23 +77,24 @@ fn secret(secrets: &[Secret], judgement: &Judgement) -> String {
 
 fn event_id(judgement: &Judgement) -> String {
     match &judgement.id {
-        Ok(Some(id)) => id.clone(),
+        Ok(Some(id)) => id.display(),
         Ok(None) => "none found".to_owned(),
         Err(error) => format!("not usable: {}", error.explain()),
     }
 }
 
 fn challenge(trial: &Trial, request: &SavedRequest, judgement: &Judgement) -> Option<&'static str> {
-    let handshake = trial.compiled.handshake.as_ref()?;
-    handshake::challenge(handshake, &request.received(), judgement.proof.as_ref().ok())?;
+    let (scheme, proof) = (&trial.compiled.scheme, judgement.proof.as_ref().ok());
+    let mut handshakes = trial.compiled.handshakes.iter();
+    handshakes.find_map(|handshake| handshake.challenge(scheme, &judgement.keys, &request.received(), proof))?;
     Some("this is a challenge: it would be answered and never deduped")
 }
 
 /// What to look at, found by trying.
-fn advice(trial: &Trial, secrets: &[Secret], request: &SavedRequest, fault: Fault) -> Vec<String> {
+fn advice(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest, fault: Fault) -> Vec<String> {
     match fault {
         Fault::Disproof(Disproof::NoMatch) | Fault::UnusableSecret => {
-            let found = causes::likely(trial, secrets, request);
+            let found = causes::likely(trial, keys, request);
             if found.is_empty() {
                 vec![
                     "The secret is another endpoint's or has been rotated; no change to the body that was tried helps."

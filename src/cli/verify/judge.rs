@@ -6,9 +6,16 @@ use serde::Serialize;
 
 use super::request::SavedRequest;
 use crate::config::Secret;
-use crate::pipeline::identify::{self, IdError};
+use crate::pipeline::identify::{self, EventId, IdError};
 use crate::scheme::preset::{Compiled, Preset};
-use crate::scheme::{Disproof, Proof};
+use crate::scheme::{Composite, Disproof, Key, Place, Proof, PublicUrl, locate};
+
+/// Secrets or public keys, and the name that the provider has for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyMaterial {
+    pub secrets: Vec<Secret>,
+    pub id: Option<String>,
+}
 
 /// What requests are judged by.
 #[derive(Debug)]
@@ -22,7 +29,10 @@ pub(super) struct Trial {
 #[derive(Debug)]
 pub(super) struct Judgement {
     pub proof: Result<Proof, Fault>,
-    pub id: Result<Option<String>, IdError>,
+    pub keys: Vec<Key>,
+    pub id: Result<Option<EventId>, IdError>,
+    /// The ids of a batch, one by one.
+    pub items: Option<Vec<String>>,
     /// What is wrong with secrets that were left out, by their position.
     pub unusable: Vec<(usize, String)>,
 }
@@ -52,18 +62,22 @@ impl Fault {
 }
 
 impl Trial {
-    pub fn new(preset: &'static Preset, now: SystemTime) -> Result<Self, String> {
+    /// `url` is the one that the provider called, for schemes that sign it.
+    pub fn new(preset: &'static Preset, now: SystemTime, url: Option<&str>) -> Result<Self, String> {
         let told =
             |problems: Vec<crate::config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        Ok(Self { preset, compiled: preset.compile().map_err(told)?, now })
+        let url = url.map(PublicUrl::parse).transpose().map_err(|what| format!("the URL {what}"))?;
+        let mut compiled = preset.compile().map_err(told)?;
+        compiled.scheme = compiled.scheme.at_url(url);
+        Ok(Self { preset, compiled, now })
     }
 
-    pub fn judge(&self, secrets: &[Secret], request: &SavedRequest) -> Judgement {
+    pub fn judge(&self, material: &KeyMaterial, request: &SavedRequest) -> Judgement {
         let (mut keys, mut slots, mut unusable) = (Vec::new(), Vec::new(), Vec::new());
-        for (slot, secret) in secrets.iter().enumerate() {
+        for (slot, secret) in material.secrets.iter().enumerate() {
             match self.compiled.scheme.key(secret) {
                 Ok(key) => {
-                    keys.push(key);
+                    keys.push(key.with_id(material.id.clone()));
                     slots.push(slot);
                 }
                 Err(why) => unusable.push((slot, why)),
@@ -74,12 +88,19 @@ impl Trial {
             Err(reason) => Err(Fault::Disproof(reason)),
             Ok(proof) => Ok(Proof { slot: slots.get(proof.slot).copied().unwrap_or(proof.slot) }),
         };
-        Judgement { proof, id: self.event_id(request), unusable }
+        Judgement { proof, keys, id: self.event_id(request), items: self.items(request), unusable }
     }
 
-    fn event_id(&self, request: &SavedRequest) -> Result<Option<String>, IdError> {
+    fn items(&self, request: &SavedRequest) -> Option<Vec<String>> {
+        let parts = self.compiled.event_id.as_ref()?.alternatives().iter().flat_map(Composite::parts);
+        let each = parts.filter_map(|part| if let Place::EachJson(each) = &part.place { Some(each) } else { None }).next()?;
+        let values = locate::each(each, &request.body).ok().flatten()?;
+        Some(values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect())
+    }
+
+    fn event_id(&self, request: &SavedRequest) -> Result<Option<EventId>, IdError> {
         let Some(rule) = &self.compiled.event_id else { return Ok(None) };
-        Ok(identify::event_id(rule, None, &request.received())?.map(|id| id.display()))
+        identify::event_id(rule, None, &request.received())
     }
 }
 
@@ -94,12 +115,12 @@ impl Judgement {
     }
 
     pub fn verdict(&self) -> Verdict {
-        let event_id = self.id.clone().ok().flatten();
+        let id = self.id.as_ref().ok().and_then(Option::as_ref);
         Verdict {
             valid: Some(self.is_valid()),
             reason: self.proof.err().map(Fault::code),
-            event_ids: event_id.iter().cloned().collect(),
-            event_id,
+            event_ids: self.items.clone().unwrap_or_else(|| id.map(EventId::display).into_iter().collect()),
+            event_id: id.map(EventId::display),
             note: self.note(),
         }
     }

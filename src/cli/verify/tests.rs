@@ -3,6 +3,7 @@ use std::io::Write as _;
 use clap::Parser;
 
 use super::*;
+use crate::scheme::Draft;
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -20,10 +21,11 @@ const SIGNED_AT: u64 = 1_794_787_700;
 /// A Stripe-like delivery, signed over `body` and saved with `saved` in its place.
 fn saved_request(body: &'static str, saved: &str) -> tempfile::NamedTempFile {
     let scheme = preset::find("stripe").unwrap().compile().unwrap().scheme;
-    let mut headers = http::HeaderMap::new();
     let key = scheme.key(&Secret::new(SECRET)).unwrap();
-    scheme.sign(&key, &mut headers, &bytes::Bytes::from_static(body.as_bytes()), since_epoch(SIGNED_AT)).unwrap();
-    let signature = headers["stripe-signature"].to_str().unwrap();
+    let (method, uri, headers) = (http::Method::POST, http::Uri::default(), http::HeaderMap::new());
+    let mut draft = Draft { method, uri, headers, body: bytes::Bytes::from_static(body.as_bytes()) };
+    scheme.sign(&key, &mut draft, since_epoch(SIGNED_AT)).unwrap();
+    let signature = draft.headers["stripe-signature"].to_str().unwrap();
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "POST /hooks HTTP/1.1\r\nHost: x\r\nStripe-Signature: {signature}\r\n\r\n{saved}").unwrap();
     file

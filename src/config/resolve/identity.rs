@@ -10,13 +10,13 @@ use crate::config::Tenant;
 use crate::config::path::{Host, RoutePath};
 use crate::config::reader::{At, FromNode};
 use crate::config::tree::{Node, Value};
-use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, Scheme};
+use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, PublicUrl, Scheme};
 
 use super::preset::{Preset, Presets};
 use super::secrets;
 use super::section::{NOT_SET, Section};
 
-/// The keys that `Identity` reads, `public_*` being still to come.
+/// The keys that `Identity` reads.
 pub(super) const KEYS: &[&str] = &[
     "path",
     "methods",
@@ -25,6 +25,8 @@ pub(super) const KEYS: &[&str] = &[
     "scheme",
     "secret",
     "secrets",
+    "public_key",
+    "public_url",
     "event_id",
     "event_time",
     "tenant",
@@ -44,7 +46,7 @@ pub(super) struct Identity {
     pub(super) event_id: Option<IdRule>,
     pub(super) event_time: Option<EventTime>,
     pub(super) tenant: Option<Tenant>,
-    pub(super) handshake: Option<Handshake>,
+    pub(super) handshakes: Vec<Handshake>,
     pub(super) retry_window: Option<Duration>,
     pub(super) disables_on_failure: bool,
     pub(super) special_statuses: BTreeMap<u16, String>,
@@ -56,17 +58,18 @@ impl Identity {
         let methods = methods(section);
         let host = section.optional::<Host>("host");
         let scheme = scheme(name, section, presets);
+        let public_url = public_url(section, scheme.as_ref());
         Self {
             path: path.map(|path| path.0),
             methods,
             host: host.map(|host| host.0),
             preset: preset.map(|preset| preset.name),
             keys: secrets::keys(section, scheme.as_ref()),
-            scheme,
+            scheme: scheme.map(|scheme| scheme.at_url(public_url)),
             event_id: section.verbatim("event_id", NOT_SET),
             event_time: section.verbatim("event_time", NOT_SET),
             tenant: section.verbatim("tenant", NOT_SET),
-            handshake: section.verbatim("handshake", NOT_SET),
+            handshakes: handshakes(section),
             retry_window: section.optional("retry_window"),
             disables_on_failure: section.or("disables_on_failure", false),
             special_statuses: section.verbatim("special_statuses", NOT_SET).unwrap_or_default(),
@@ -101,6 +104,24 @@ fn scheme(name: &str, section: &Section<'_>, presets: &Presets) -> Option<Scheme
         section.error("scheme", "is missing", presets.help_without_scheme(name));
     }
     section.verbatim("scheme", NOT_SET)
+}
+
+/// Never put together from what a request says of itself, so it has to be told where it counts.
+fn public_url(section: &Section<'_>, scheme: Option<&Scheme>) -> Option<PublicUrl> {
+    let url = section.optional::<PublicUrl>("public_url");
+    if scheme.is_some_and(Scheme::signs_url) && !section.has("public_url") {
+        let help =
+            "write public_url = \"https://hooks.example.com\": the URL as it stands at the provider, without or with its path";
+        section.error("public_url", "is missing: this provider signs the URL that it calls", help);
+    }
+    url
+}
+
+fn handshakes(section: &Section<'_>) -> Vec<Handshake> {
+    match section.node("handshake") {
+        Some((Node { value: Value::List(_), .. }, _)) => section.verbatim("handshake", NOT_SET).unwrap_or_default(),
+        _ => section.verbatim("handshake", NOT_SET).into_iter().collect(),
+    }
 }
 
 impl FromNode for Tenant {

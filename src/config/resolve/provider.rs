@@ -14,7 +14,7 @@ use super::top::Top;
 use super::{Context, checks};
 
 /// Part of the design and not built yet.
-const PENDING: &[&str] = &["order_by", "public_key", "public_url", "replay_guard", "rate_limit", "allow_networks"];
+const PENDING: &[&str] = &["order_by", "replay_guard", "rate_limit", "allow_networks"];
 
 /// Where nobody knows how long the provider tries: an outage this long is no blip, and most try for longer.
 const CLOSED_MAX: Duration = Duration::from_secs(15 * 60);
@@ -73,7 +73,7 @@ impl<'a> Draft<'a> {
             event_id: identity.event_id,
             event_time: identity.event_time,
             tenant: identity.tenant,
-            handshake: identity.handshake,
+            handshakes: identity.handshakes,
             retry_window: identity.retry_window,
             disables_on_failure: identity.disables_on_failure,
             special_statuses: identity.special_statuses,

@@ -162,29 +162,40 @@ fn settings_are_in_one_order_whatever_is_written() {
     assert_eq!(keys(&plain)[..3], ["preset", "path", "methods"]);
 }
 
-/// A misspelt key in a preset that ships would be read by nobody.
-#[test]
-fn presets_that_ship_hold_known_keys_only() {
-    let known = crate::config::known_keys();
-    let of_presets = ["docs", "evidence", "aliases"];
-    for name in (Presets::SHIPPED.names)() {
-        for entry in &(Presets::SHIPPED.find)(name).unwrap().table.entries {
-            let is_known = known.contains(&format!("providers.NAME.{}", entry.key));
-            assert!(is_known || of_presets.contains(&entry.key.as_str()), "{name}: {}", entry.key);
-        }
-    }
-}
-
-/// Each preset, with nothing but a path and a secret, is a provider.
+/// Each preset, with a path, what it is verified with and the URL where that is signed, is a provider.
 #[test]
 fn presets_that_ship_resolve_without_a_problem() {
+    let key = |algorithm: &str| {
+        let kind = if algorithm.contains("ed25519") { &rcgen::PKCS_ED25519 } else { &rcgen::PKCS_ECDSA_P256_SHA256 };
+        rcgen::KeyPair::generate_for(kind).unwrap().public_key_pem()
+    };
     for name in (Presets::SHIPPED.names)() {
-        let text = format!("upstream = 'http://127.0.0.1'\n[providers.{name}]\npath = '/'\nsecret = {{ env = 'SECRET' }}");
+        let scheme = crate::scheme::preset::find(name).unwrap().compile().unwrap().scheme;
+        let material = if scheme.fetches_keys() {
+            String::new()
+        } else if scheme.takes_public_keys() {
+            "public_key = { env = 'KEY' }".to_owned()
+        } else {
+            "secret = { env = 'SECRET' }".to_owned()
+        };
+        let url = if scheme.signs_url() { "public_url = 'https://hooks.example.com'" } else { "" };
+        let text = format!("upstream = 'http://127.0.0.1'\n[providers.{name}]\npath = '/'\n{material}\n{url}");
         let problems = Problems::default();
         let root = tree::parse(&text, |line| Origin::File { line }, &problems);
-        let environment = Environment::from([("SECRET", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")]);
+        // Readable as text, as hex and as base64.
+        let secret = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+        let pem = key(scheme.algorithm());
+        let environment = Environment::from([("SECRET", secret), ("KEY", pem.as_str())]);
         let resolved = config(&root, &Context { problems: &problems, environment: &environment, presets: &Presets::SHIPPED });
-        assert!(resolved.is_some() && problems.is_empty(), "{name}: {:?}", problems.into_parts());
+        let (errors, warnings) = problems.into_parts();
+        assert!(resolved.is_some() && errors.is_empty(), "{name}: {errors:?}");
+        // What a provider lacks is worth a word to whoever configures it.
+        let is_said = |what: &str| {
+            ["every delivery is forwarded", "does not cover the whole body", "never delivers again"]
+                .iter()
+                .any(|it| what.contains(it))
+        };
+        assert!(warnings.iter().all(|warning| is_said(&warning.what)), "{name}: {warnings:?}");
     }
 }
 

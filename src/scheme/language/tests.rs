@@ -46,10 +46,10 @@ fn a_scheme_of_one_line_has_its_defaults() {
     let (scheme, errors, warnings) = read::<Scheme>("signature = { header = \"X-Signature\" }");
     assert!(errors.is_empty() && warnings.is_empty(), "{errors:?}");
     let scheme = scheme.unwrap();
-    assert_eq!(scheme.algorithm, Algorithm::HmacSha256);
-    let signed = scheme.signed.unwrap();
-    assert_eq!((signed.encoding, signed.template), (Encoding::Hex, Template::body()));
-    assert!(signed.timestamp.is_none());
+    let [way] = scheme.ways.as_slice() else { panic!("{scheme:?}") };
+    assert_eq!((way.algorithm, way.encoding), (Algorithm::HmacSha256, Encoding::Hex));
+    assert_eq!(way.signed, [Template::body()]);
+    assert!(way.timestamp.is_none() && way.when.is_none() && way.agreements.is_empty());
 }
 
 #[test]
@@ -58,21 +58,21 @@ fn everything_that_is_wrong_is_said_at_once() {
         r#"
             prefix = 5
             algorithm = "hmac-md4"
-            encoding = "base64url"
+            encoding = "base32"
             signed = "{bod}"
             timestamp = { unit = "minutes" }
-            secret_encoding = "nfkd"
+            secret_encoding = "rot13"
             colour = "red"
         "#,
         &[
             "line 1: it.signature: is missing",
             "line 2: it.prefix: must be a string",
             "line 3: it.algorithm: \"hmac-md4\" is not a choice here",
-            "line 4: it.encoding: \"base64url\" is not built yet",
+            "line 4: it.encoding: \"base32\" is not a choice here",
             "line 5: it.signed: has an unknown placeholder: `{bod}`",
             "line 6: it.timestamp.at: is missing",
             "line 6: it.timestamp.unit: \"minutes\" is not a choice here",
-            "line 7: it.secret_encoding: \"nfkd\" is not built yet",
+            "line 7: it.secret_encoding: \"rot13\" is not a choice here",
             "line 8: it.colour: is not a known key",
         ],
     );
@@ -111,19 +111,28 @@ fn layouts_need_what_they_are_told_apart_by() {
         "signature = { header = \"S\", layout = \"tagged\", pick = \"v1\", separator = \",\" }",
         &["it.signature.separator: is the same as `assign`"],
     );
-    refuses("signature = { header = \"S\", layout = \"positional\" }", &["\"positional\" is not built yet"]);
-    refuses("signature = { header = \"S\", numbered = 100 }", &["it.signature.numbered: is not built yet"]);
-    refuses("signature = { query = \"sig\" }", &["it.signature: outside of a header is not built yet"]);
+    refuses("signature = { header = \"S\", layout = \"list\", pick = \"v1\" }", &["it.signature.pick: means nothing in a list"]);
+    refuses("signature = { header = \"S\", layout = \"positional\" }", &["\"positional\" is not a choice here"]);
+    refuses("signature = { numbered = \"X Y\" }", &["it.signature.numbered: is not what a header name begins with"]);
+    refuses("signature = { every = [] }", &["it.signature.every: is not a list of header names"]);
+    refuses("signature = { part = \"v1\" }", &["it.signature: is a part of itself"]);
+    refuses("signature = { json = \"/a/*/b\" }", &["it.signature: names every item"]);
     refuses("signature = \"S\"", &["it.signature: must be a place, not a string"]);
 }
 
 #[test]
 fn a_token_signs_nothing() {
     let token = "signature = { header = \"Authorization\" }\nprefix = \"Bearer \"\nalgorithm = \"token\"\n";
-    assert!(read::<Scheme>(token).0.unwrap().signed.is_none());
+    assert!(read::<Scheme>(token).0.unwrap().ways[0].signed.is_empty());
     refuses(
-        &format!("{token}signed = \"{{body}}\"\nencoding = \"hex\"\ntimestamp = {{ at = {{ header = \"T\" }} }}"),
-        &["line 4: it.signed: means nothing", "line 5: it.encoding: means nothing", "line 6: it.timestamp: means nothing"],
+        &format!("{token}signed = \"{{body}}\"\nfor_each = \"/a\"\ntimestamp = {{ at = {{ header = \"T\" }} }}"),
+        &[
+            "line 4: it.signed: means nothing",
+            "line 5: it.for_each: means nothing",
+            "line 5: it.for_each: signs each item",
+            "line 6: it.timestamp: means nothing",
+            "line 6: it.timestamp: is not among the signed bytes",
+        ],
     );
 }
 
@@ -131,7 +140,7 @@ fn a_token_signs_nothing() {
 fn a_signature_that_leaves_out_the_body_is_worth_a_warning() {
     let (scheme, errors, warnings) = read::<Scheme>("signature = { header = \"S\" }\nsigned = \"{header:X-Id}\"");
     assert!(scheme.is_some() && errors.is_empty());
-    assert!(warnings[0].what.contains("does not cover the body"));
+    assert!(warnings[0].what.contains("does not cover the whole body"));
 }
 
 #[test]
@@ -174,7 +183,7 @@ fn id_rules_are_places_composites_and_fallbacks() {
         ("[]", "is an empty list"),
         ("{ any = [] }", "is an empty list"),
         ("[{ json = \"/id\", optional = true }]", "has only optional parts"),
-        ("{ json = \"/id\", per_item = \"/items\" }", "per_item: is not built yet"),
+        ("{ json = \"/id\", per_item = \"/items\" }", "per_item: is not a known key"),
         ("{ any = [{ json = \"/id\" }], also = 1 }", "also: is not a known key"),
         ("\"/id\"", "must say where the id is, not a string"),
     ] {
@@ -186,7 +195,7 @@ fn id_rules_are_places_composites_and_fallbacks() {
 }
 
 #[test]
-fn an_unsigned_challenge_can_only_be_a_plain_get() {
+fn an_unsigned_challenge_with_a_body_never_goes_upstream() {
     let get = r#"
         signed = false
         when   = { query = "hub.mode", is = "subscribe" }
@@ -197,10 +206,45 @@ fn an_unsigned_challenge_can_only_be_a_plain_get() {
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(handshake.unwrap().method, http::Method::GET);
     let get = get.trim_end();
-    for more in ["method = \"POST\"", "answer = \"nobody\"", "reply_json = \"x\""] {
+    for more in ["method = \"PATCH\"", "answer = \"nobody\"", "reply_json = { a = \"b\" }", "status = 99"] {
         assert_eq!(problems::<Handshake>(&format!("{get}\n{more}")).len(), 1, "{more}");
     }
-    let in_body = "signed = false\nwhen = { json = \"/type\", is = \"x\" }\nreply = { json = \"/challenge\" }";
-    assert!(problems::<Handshake>(in_body)[0].contains("is unsigned and not a plain GET"));
-    assert_eq!(problems::<Handshake>("when = { json = \"/type\" }").len(), 2);
+    let in_body = "signed = false\nmethod = \"POST\"\nwhen = { json = \"/challenge\" }\nreply = { json = \"/challenge\" }";
+    assert!(read::<Handshake>(in_body).0.unwrap().is_unsigned_body());
+    let upstream = format!("{in_body}\nanswer = \"upstream\"");
+    assert!(problems::<Handshake>(&upstream)[0].contains("must not reach the upstream"));
+    assert!(problems::<Handshake>("signed = false\nreply = \"ok\"")[0].contains("says nothing by which it is known"));
+}
+
+#[test]
+fn what_does_not_fit_together_is_said() {
+    let header = "signature = { header = \"S\" }\n";
+    for (text, what) in [
+        ("signed = \"{secret}{body}\"", "it.signed: has a {secret}"),
+        ("algorithm = \"digest-md5\"", "has no {secret}"),
+        ("signed = \"{sign(body)}\"", "signs inside of what is signed"),
+        ("key_id = { claim = \"iss\" }", "it.key_id: names a claim"),
+        ("signed = \"{item:/id}\"", "it.signature: names an item"),
+        ("for_each = \"/items\"", "it.for_each: signs each item"),
+        ("signed = []", "it.signed: holds 0 templates"),
+        ("match = [{ query = \"d\" }]", "it.match.is: is missing"),
+        ("algorithm = \"jwt-hs256\"\nsigned = \"{body}\"", "means nothing with algorithm = \"jwt-hs256\""),
+        ("key_id = { header = \"A\", part = \"b\" }", "it.key_id.part: is not a known key"),
+    ] {
+        let found = problems::<Scheme>(&format!("{header}{text}"));
+        assert!(found.iter().any(|problem| problem.contains(what)), "{text}: {found:?}");
+    }
+}
+
+#[test]
+fn variants_are_read_over_what_they_share() {
+    let text = "signature = { header = \"S\" }\n[[variants]]\nwhen = { query = \"v\", is = \"2\" }\nalgorithm = \"hmac-sha512\"\n[[variants]]";
+    let (scheme, errors, _) = read::<Scheme>(text);
+    assert!(errors.is_empty(), "{errors:?}");
+    let ways = scheme.unwrap().ways;
+    assert_eq!(ways.iter().map(|way| way.algorithm).collect::<Vec<_>>(), [Algorithm::HmacSha512, Algorithm::HmacSha256]);
+    refuses("[[variants]]\nwhen = { header = \"V\" }", &["signature: is missing"]);
+    refuses("signature = { header = \"S\" }\n[[variants]]\ncolour = \"red\"", &["it.variants.0.colour: is not a known key"]);
+    let shadowed = "signature = { header = \"S\" }\n[[variants]]\n[[variants]]\nwhen = { header = \"V\" }";
+    refuses(shadowed, &["it.variants: has a way without `when` that is not the last"]);
 }

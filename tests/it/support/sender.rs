@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use hookonce::config::Secret;
-use hookonce::scheme::preset;
+use hookonce::scheme::{Draft, preset};
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Either, Full};
@@ -89,8 +89,9 @@ pub fn signed(name: &str, path: &str, headers: &[(&str, &str)], body: Bytes, at:
         map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
     }
     let key = scheme.key(&Secret::new(SECRET)).unwrap();
-    scheme.sign(&key, &mut map, &body, at).unwrap();
-    Delivery { method: "POST", path: path.to_owned(), headers: map, body }
+    let mut draft = Draft { method: http::Method::POST, uri: path.parse().unwrap(), headers: map, body };
+    scheme.sign(&key, &mut draft, at).unwrap();
+    Delivery { method: "POST", path: path.to_owned(), headers: draft.headers, body: draft.body }
 }
 
 #[allow(clippy::disallowed_methods, reason = "a provider signs at the time it sends")]

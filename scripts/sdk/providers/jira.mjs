@@ -1,0 +1,25 @@
+import { documented } from '../documented.mjs'
+import { hmac } from '../frame.mjs'
+
+export const secret = 'jira-webhook-secret-0123456789abcdef'
+export const otherSecret = 'jira-webhook-secret-of-somebody-else'
+export const tolerance = null
+export const signature = { header: 'X-Hub-Signature', pattern: /^sha256=(.*)$/, encoding: 'hex', prefix: 'sha256=' }
+
+export const sample = ({ id, now }) => JSON.stringify({ timestamp: now * 1000, webhookEvent: 'jira:issue_created', issue: { id, key: 'ABC-1' } })
+
+export function sign({ body, id = 'evt_0001', secret }) {
+  return { 'X-Atlassian-Webhook-Identifier': id, 'X-Hub-Signature': `sha256=${hmac('sha256', secret, body)}` }
+}
+
+export const { sdk, kind, cases } = documented('https://developer.atlassian.com/cloud/jira/platform/webhooks/', sign, ['X-Hub-Signature'], [
+  {
+    secret: "It's a Secret to Everybody",
+    body: 'Hello World!',
+    headers: { 'X-Hub-Signature': 'sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9' },
+  },
+])
+
+export function verify({ headers, body }, { secret }) {
+  return headers['x-hub-signature'] === sign({ body, secret })['X-Hub-Signature']
+}

@@ -1,0 +1,159 @@
+//! Keys that providers publish: fetched once, kept for a while, and asked for again at a pace that no sender can raise.
+//!
+//! A delivery whose keys cannot be had is told to come back: that is our trouble, not the sender's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::RootCertStore;
+use tokio::time::{Instant, timeout};
+
+use super::upstream;
+use crate::scheme::{Key, KeyDocument, Scheme};
+use crate::telemetry::Telemetry;
+
+/// How long keys are good for. Providers change them once in months, and announce a new one by its name.
+const FRESH: Duration = Duration::from_secs(3600);
+/// Until a document is asked for again that could not be had, or in which a key was missing.
+const PAUSE: Duration = Duration::from_secs(30);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// A set of keys is a few KiB.
+const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
+/// Documents that are kept: a provider has one, or one for each region.
+const DOCUMENTS_MAX: usize = 64;
+
+/// Fetched keys, shared by all deliveries.
+#[derive(Debug)]
+pub struct Keyring {
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    // A std mutex: never held across an await.
+    held: Mutex<HashMap<Uri, Arc<Shelf>>>,
+}
+
+/// One document: whoever comes while it is fetched waits for it.
+#[derive(Debug, Default)]
+struct Shelf {
+    fetching: tokio::sync::Mutex<()>,
+    keys: Mutex<Fetched>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Fetched {
+    keys: Option<Arc<[Key]>>,
+    /// When it was last asked for, whatever came of it.
+    asked: Option<Instant>,
+    /// When the keys came.
+    came: Option<Instant>,
+}
+
+/// Keys could not be had, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unavailable(pub Arc<str>);
+
+impl Keyring {
+    pub fn new() -> Result<Self, rustls::Error> {
+        Self::trusting(upstream::public_roots())
+    }
+
+    pub fn trusting(roots: RootCertStore) -> Result<Self, rustls::Error> {
+        let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(upstream::connector(roots)?);
+        Ok(Self { client, held: Mutex::default() })
+    }
+
+    /// The keys of a document: those that are kept, or fetched now. `lacks` says that the kept ones were not enough.
+    pub async fn keys(
+        &self,
+        scheme: &Scheme,
+        document: &KeyDocument,
+        lacks: bool,
+        telemetry: &Telemetry,
+    ) -> Result<Arc<[Key]>, Unavailable> {
+        let shelf = self.shelf(&document.url)?;
+        if let Some(kept) = shelf.kept(lacks) {
+            return kept;
+        }
+        let _turn = shelf.fetching.lock().await;
+        // Somebody else may have fetched it meanwhile.
+        if let Some(kept) = shelf.kept(lacks) {
+            return kept;
+        }
+        let fetched = timeout(FETCH_TIMEOUT, self.fetch(&document.url)).await.unwrap_or_else(|_| Err("no answer in time".into()));
+        let read = fetched.map(|bytes| scheme.keys_of(document.kind, &bytes));
+        let read = read.and_then(|keys| if keys.is_empty() { Err("it holds no key that fits".to_owned()) } else { Ok(keys) });
+        telemetry.keys_fetched(read.is_ok());
+        // Only now: who comes while it is fetched waits for what comes of it.
+        shelf.note(|fetched| fetched.asked = Some(Instant::now()));
+        let keys: Arc<[Key]> = match read {
+            Ok(keys) => keys.into(),
+            Err(why) => return shelf.failed(&document.url, &why),
+        };
+        tracing::info!(url = %document.url, keys = keys.len(), "fetched the provider's keys");
+        shelf.note(|fetched| (fetched.keys, fetched.came) = (Some(Arc::clone(&keys)), Some(Instant::now())));
+        Ok(keys)
+    }
+
+    fn shelf(&self, url: &Uri) -> Result<Arc<Shelf>, Unavailable> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shelf) = held.get(url) {
+            return Ok(Arc::clone(shelf));
+        }
+        if held.len() >= DOCUMENTS_MAX {
+            // Those that never gave a key, asked for by whoever named them, go first.
+            held.retain(|_, shelf| shelf.fetched().keys.is_some());
+        }
+        if held.len() >= DOCUMENTS_MAX {
+            return Err(Unavailable("too many documents with keys are asked for".into()));
+        }
+        Ok(Arc::clone(held.entry(url.clone()).or_default()))
+    }
+
+    async fn fetch(&self, url: &Uri) -> Result<Bytes, String> {
+        let request = Request::get(url).body(Empty::new()).map_err(|error| error.to_string())?;
+        let response = self.client.request(request).await.map_err(|error| upstream::chain(&error).to_string())?;
+        // A redirect would lead away from the host that is believed.
+        if response.status() != StatusCode::OK {
+            return Err(format!("it answered {}", response.status()));
+        }
+        let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX).collect().await;
+        body.map(|body| body.to_bytes()).map_err(|error| error.to_string())
+    }
+}
+
+impl Shelf {
+    fn fetched(&self) -> MutexGuard<'_, Fetched> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Fetched)) {
+        change(&mut self.fetched());
+    }
+
+    /// What is kept and may be used. `None`: it is to be fetched.
+    fn kept(&self, lacks: bool) -> Option<Result<Arc<[Key]>, Unavailable>> {
+        let fetched = self.fetched();
+        let is_tried = fetched.asked.is_some_and(|asked| asked.elapsed() < PAUSE);
+        let is_fresh = fetched.came.is_some_and(|came| came.elapsed() < FRESH);
+        match &fetched.keys {
+            // Old keys are better than none while new ones cannot be had.
+            Some(keys) if is_tried || (is_fresh && !lacks) => Some(Ok(Arc::clone(keys))),
+            None if is_tried => Some(Err(Unavailable("the provider's keys could not be fetched a moment ago".into()))),
+            _ => None,
+        }
+    }
+
+    fn failed(&self, url: &Uri, why: &str) -> Result<Arc<[Key]>, Unavailable> {
+        tracing::warn!(%url, why, "the provider's keys could not be fetched");
+        match &self.fetched().keys {
+            Some(keys) => Ok(Arc::clone(keys)),
+            None => Err(Unavailable(format!("the provider's keys could not be fetched: {why}").into())),
+        }
+    }
+}

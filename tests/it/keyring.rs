@@ -1,0 +1,174 @@
+//! Keys that a provider publishes, behind HTTPS: fetched once, fetched again when a new one is named, and never faster than
+//! they are let.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use data_encoding::BASE64URL_NOPAD;
+use hookonce::config::{Config, Environment};
+use hookonce::pipeline::keyring::{Keyring, Unavailable};
+use hookonce::scheme::{DocumentKind, Key, KeyDocument, Scheme};
+use hookonce::telemetry::Telemetry;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rcgen::{CertifiedKey, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+/// A provider's page with keys on it.
+struct Publisher {
+    identity: CertifiedKey<KeyPair>,
+    address: SocketAddr,
+    page: Arc<Mutex<(StatusCode, String)>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Publisher {
+    async fn start(page: String) -> Self {
+        let identity = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let config = config.with_no_client_auth().with_single_cert(vec![identity.cert.der().clone()], key).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (page, asked) = (Arc::new(Mutex::new((StatusCode::OK, page))), Arc::new(AtomicUsize::new(0)));
+        let (shown, counted, acceptor) = (Arc::clone(&page), Arc::clone(&asked), TlsAcceptor::from(Arc::new(config)));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Ok(stream) = acceptor.accept(stream).await else { continue };
+                let answer = service_fn(async |_: Request<Incoming>| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    let (status, text) = shown.lock().unwrap().clone();
+                    let mut response = Response::new(Full::new(Bytes::from(text)));
+                    *response.status_mut() = status;
+                    Ok::<_, Infallible>(response)
+                });
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+            }
+        });
+        Self { identity, address, page, asked }
+    }
+
+    fn keyring(&self) -> Keyring {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.identity.cert.der().clone()).unwrap();
+        Keyring::trusting(roots).unwrap()
+    }
+
+    fn document(&self) -> KeyDocument {
+        let url = format!("https://localhost:{}/jwks.json", self.address.port()).parse().unwrap();
+        KeyDocument { url, kind: DocumentKind::Jwks }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn show(&self, status: StatusCode, text: &str) {
+        *self.page.lock().unwrap() = (status, text.to_owned());
+    }
+}
+
+/// A set with one key of Ed25519 under each name.
+fn jwks(names: &[&str]) -> String {
+    let key = |name: &&str| {
+        let pair = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+        let x = BASE64URL_NOPAD.encode(pair.public_key_raw());
+        format!(r#"{{"kty":"OKP","crv":"Ed25519","kid":"{name}","x":"{x}"}}"#)
+    };
+    let keys: Vec<String> = names.iter().map(key).collect();
+    format!(r#"{{"keys":[{},{{"kty":"oct","k":"AA"}}]}}"#, keys.join(","))
+}
+
+/// Keys are configured nowhere: that is what the scheme is for.
+fn scheme() -> Scheme {
+    let text = r#"
+        upstream = "http://127.0.0.1:1"
+        [providers.x]
+        path = "/x"
+        event_id = { json = "/id" }
+        [providers.x.scheme]
+        signature = { header = "X-Signature" }
+        algorithm = "ed25519"
+        key_id    = { header = "X-Key" }
+        keys      = { jwks = "https://keys.example.com/jwks.json" }
+    "#;
+    let loaded = Config::from_text(text, &Environment::default()).unwrap();
+    assert!(loaded.config.providers[0].keys.is_empty());
+    loaded.config.providers[0].scheme.clone()
+}
+
+async fn ask(keyring: &Keyring, publisher: &Publisher, lacks: bool) -> Result<Arc<[Key]>, Unavailable> {
+    keyring.keys(&scheme(), &publisher.document(), lacks, &Telemetry::new().unwrap()).await
+}
+
+/// Sets the clock forward. It must go on its own while sockets are waited for.
+async fn later(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn keys_are_fetched_once_by_however_many_come_for_them() {
+    let publisher = Publisher::start(jwks(&["one", "two"])).await;
+    let keyring = publisher.keyring();
+    let asked = futures_util::future::join_all((0..20).map(|_| ask(&keyring, &publisher, false))).await;
+    assert!(asked.iter().all(|keys| keys.as_ref().unwrap().len() == 2));
+    assert_eq!(publisher.asked(), 1);
+    // Who lacks one has just been told all there are.
+    assert_eq!(ask(&keyring, &publisher, true).await.unwrap().len(), 2);
+    assert_eq!(publisher.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_new_key_is_found_and_old_ones_outlive_a_publisher_that_fails() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let keyring = publisher.keyring();
+    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 1);
+    publisher.show(StatusCode::OK, &jwks(&["one", "two"]));
+    later(31).await;
+    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 1, "they are fresh");
+    assert_eq!(ask(&keyring, &publisher, true).await.unwrap().len(), 2);
+    publisher.show(StatusCode::INTERNAL_SERVER_ERROR, "");
+    later(3601).await;
+    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 2);
+    assert_eq!(publisher.asked(), 3);
+}
+
+#[tokio::test]
+async fn a_publisher_that_fails_is_not_asked_by_every_delivery() {
+    for (status, text) in [
+        (StatusCode::INTERNAL_SERVER_ERROR, jwks(&["one"])),
+        (StatusCode::FOUND, jwks(&["one"])),
+        (StatusCode::OK, "{}".to_owned()),
+        (StatusCode::OK, " ".repeat(300 * 1024)),
+    ] {
+        let publisher = Publisher::start(String::new()).await;
+        publisher.show(status, &text);
+        let keyring = publisher.keyring();
+        for _ in 0..5 {
+            assert!(ask(&keyring, &publisher, false).await.is_err());
+        }
+        assert_eq!(publisher.asked(), 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_publisher_that_nobody_vouches_for_is_not_believed() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let keyring = Keyring::new().unwrap();
+    let Unavailable(why) = ask(&keyring, &publisher, false).await.unwrap_err();
+    assert!(why.contains("certificate"), "{why}");
+}
