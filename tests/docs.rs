@@ -11,6 +11,7 @@ use hookonce::store::Mark;
 use hookonce::telemetry::metrics::Metrics;
 
 const README: &str = include_str!("../README.md");
+const SCHEMES: &str = include_str!("../docs/schemes.md");
 const GUARANTEE: &str = include_str!("../docs/guarantee.md");
 
 /// The fenced blocks of a language.
@@ -43,6 +44,27 @@ fn the_page_of_providers_is_fresh() {
     let made = std::process::Command::new(program).args(["providers", "--markdown"]).output().unwrap();
     let page = std::fs::read_to_string("docs/providers.md").unwrap();
     assert_eq!(String::from_utf8(made.stdout).unwrap(), page, "run: hookonce providers --markdown > docs/providers.md");
+}
+
+/// The blocks of TOML after a heading of docs/schemes.md.
+fn schemes_after(heading: &str) -> Vec<&'static str> {
+    let text = SCHEMES.split(heading).nth(1).unwrap();
+    text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn every_scheme_in_the_documentation_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let examples = schemes_after("## Worked examples");
+    for (nth, example) in examples.iter().enumerate() {
+        let path = folder.path().join(format!("example-{nth}.toml"));
+        std::fs::write(&path, format!("[scheme]\n{example}")).unwrap();
+        preset::Preset::of_file(&path).unwrap_or_else(|problems| panic!("{example}: {problems}"));
+    }
+    assert_eq!(examples.len(), 5);
+    let environment = Environment::from([("ORDERS_SECRET", "0123456789abcdef")]);
+    let first = format!("upstream = \"http://c:1\"\n{}", schemes_after("# Schemes")[0]);
+    Config::from_text(&first, &environment).unwrap_or_else(|problems| panic!("{problems:#?}"));
 }
 
 #[test]

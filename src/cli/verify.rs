@@ -110,7 +110,9 @@ fn judge_one(args: &VerifyArgs, out: &mut impl Write) -> Result<bool, String> {
 }
 
 fn named(name: &str) -> Result<&'static Preset, String> {
-    preset::find(name).ok_or_else(|| format!("there is no preset \"{name}\": {}", nearest(name, &preset::names())))
+    preset::find(name).ok_or_else(|| {
+        format!("there is no preset \"{name}\": {}; `hookonce providers` lists them", nearest(name, &preset::names()))
+    })
 }
 
 /// What the preset verifies with, or what is missing.

@@ -228,6 +228,9 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// More names than this are no hint.
+const LISTED_MAX: usize = 48;
+
 /// A hint for a misspelt name: the nearest of those known, or all of them.
 pub fn nearest(name: &str, known: &[&str]) -> String {
     let mut known: Vec<&str> = known.to_vec();
@@ -236,6 +239,7 @@ pub fn nearest(name: &str, known: &[&str]) -> String {
     match misspelt(name, &known) {
         Some(other) => format!("did you mean `{other}`?"),
         None if known.is_empty() => "remove it".to_owned(),
+        None if known.len() > LISTED_MAX => format!("there are {} of them, none with a name like that", known.len()),
         None => format!("known here: {}", known.join(", ")),
     }
 }

@@ -4,14 +4,16 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Uri};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, Method, Request, Uri};
 use http_body_util::Full;
 use serde_json::{Map, Value, json};
 
 use super::key::Material;
+use super::layout::Beside;
 use super::place::{Document, Place, Pointer, Site, Within};
 use super::signature::{Spot, put};
-use super::template::Source;
+use super::template::{Listed, Source};
 use super::timestamp::Unit;
 use super::way::Way;
 use super::{Key, Received, Scheme, jwt, locate};
@@ -160,6 +162,8 @@ impl Signing<'_> {
             (Some(Site::Request(place)), Some(stamp)) => self.put_timestamp(draft, place, stamp)?,
             _ => {}
         }
+        let listed = self.listed(draft);
+        parts.extend(listed.iter().map(|(name, names)| (*name, names.as_str())));
         if let Spot::One(place @ Place::Json(_)) = &self.way.signature.at {
             // The body takes the form that it will have, before anything of it is signed.
             draft.put(place, "")?;
@@ -175,6 +179,27 @@ impl Signing<'_> {
             }
             Spot::Item(_) => Err("stands in the items of a list, and none is named".to_owned()),
         }
+    }
+
+    /// Parts beside the timestamp: those that name the headers which are signed, all that are there but the body's own, and
+    /// those that may say anything.
+    fn listed(&self, draft: &Draft) -> Vec<(&str, String)> {
+        let names: Vec<&str> = draft.headers.keys().filter(|name| *name != CONTENT_TYPE).map(HeaderName::as_str).collect();
+        let sources = self.way.signed.iter().flat_map(|template| template.sources());
+        let lists = sources.filter_map(|source| match source {
+            Source::Listed(Listed { list: Site::Part(name), .. }) => Some((name.as_str(), names.join(" "))),
+            _ => None,
+        });
+        let lists: Vec<(&str, String)> = lists.collect();
+        let sources = self.way.signed.iter().flat_map(|template| template.sources());
+        let others = sources.filter_map(|source| match source {
+            Source::At(Site::Part(name)) if !lists.iter().any(|(list, _)| list == name) => {
+                Some((name.as_str(), "test".to_owned()))
+            }
+            _ => None,
+        });
+        let others: Vec<(&str, String)> = others.collect();
+        [lists, others].concat()
     }
 
     /// A timestamp in the body is the event's own, and stays where it is there.
@@ -213,7 +238,8 @@ impl Signing<'_> {
         item: Option<&serde_json::value::RawValue>,
     ) -> Result<String, String> {
         let received = draft.received();
-        let mut scene = self.way.scene(text, &received, self.scheme.public_url.as_ref());
+        let parts = self.way.signature.layout.parse(text).unwrap_or_default();
+        let mut scene = self.way.scene(parts.beside(), &received, self.scheme.public_url.as_ref());
         scene.timestamp = stamp.map(str::as_bytes);
         scene.item = item;
         let message = match self.way.signed.first() {
@@ -236,7 +262,7 @@ impl Signing<'_> {
             }
         }
         let received = draft.received();
-        let scene = self.way.scene("", &received, self.scheme.public_url.as_ref());
+        let scene = self.way.scene(Beside::default(), &received, self.scheme.public_url.as_ref());
         for agreement in &self.way.agreements {
             let Site::Claim(pointer) = &agreement.at else { continue };
             let template = agreement.is.first().ok_or("agrees with nothing")?;
@@ -274,7 +300,7 @@ impl Signing<'_> {
             let template = agreement.is.first().ok_or("agrees with nothing")?;
             let text = {
                 let received = draft.received();
-                let scene = self.way.scene("", &received, self.scheme.public_url.as_ref());
+                let scene = self.way.scene(Beside::default(), &received, self.scheme.public_url.as_ref());
                 scene.text_of(template).ok().flatten().ok_or_else(|| self.missing(draft))?
             };
             // What decides that this way counts is there already.

@@ -19,6 +19,7 @@ choices!(
         HexUpper = "hex-upper",
         HexAnyCase = "hex-any-case",
         Base64 = "base64",
+        Base64Unpadded = "base64-unpadded",
         Base64Url = "base64url",
         /// The hex digits, taken as text, in base64.
         Base64OfHex = "base64-of-hex",
@@ -34,6 +35,7 @@ impl Encoding {
             Self::HexUpper => decode(&HEXUPPER, text.as_bytes()),
             Self::HexAnyCase => decode(&HEXLOWER_PERMISSIVE, text.as_bytes()),
             Self::Base64 => decode(&BASE64, text.as_bytes()),
+            Self::Base64Unpadded => decode(&BASE64_NOPAD, text.as_bytes()),
             // Padding is the writer's choice in this alphabet.
             Self::Base64Url if text.ends_with('=') => decode(&BASE64URL, text.as_bytes()),
             Self::Base64Url => decode(&BASE64URL_NOPAD, text.as_bytes()),
@@ -48,6 +50,7 @@ impl Encoding {
             Self::Hex | Self::HexAnyCase => HEXLOWER.encode(bytes),
             Self::HexUpper => HEXUPPER.encode(bytes),
             Self::Base64 => BASE64.encode(bytes),
+            Self::Base64Unpadded => BASE64_NOPAD.encode(bytes),
             Self::Base64Url => BASE64URL_NOPAD.encode(bytes),
             Self::Base64OfHex => BASE64.encode(HEXLOWER.encode(bytes).as_bytes()),
             Self::Text => std::str::from_utf8(bytes).ok()?.to_owned(),
@@ -67,13 +70,13 @@ fn decode_hex(text: &[u8]) -> Option<SignatureBytes> {
         }
         digits
     };
-    let (mut wrong, mut bytes) = (0, SignatureBytes::new());
     let (pairs, []) = text.as_chunks::<2>() else { return None };
-    bytes.extend(pairs.iter().map(|[high, low]| {
+    let (mut wrong, mut bytes): (u8, SignatureBytes) = (0, smallvec![0; pairs.len()]);
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
         let (high, low) = (DIGITS[usize::from(*high)], DIGITS[usize::from(*low)]);
         wrong |= high | low;
-        high << 4 | low & 0xf
-    }));
+        *byte = high << 4 | low & 0xf;
+    }
     (wrong < 16).then_some(bytes)
 }
 
@@ -118,6 +121,8 @@ mod tests {
         for wrong in ["AP8", "AP9=", "AP8=="] {
             assert_eq!(Encoding::Base64.decode(wrong), None, "{wrong}");
         }
+        assert_eq!(Encoding::Base64Unpadded.decode("AP8").as_deref(), Some(&[0, 255][..]));
+        assert_eq!(Encoding::Base64Unpadded.decode("AP8="), None);
         for right in ["AP8", "AP8="] {
             assert_eq!(Encoding::Base64Url.decode(right).as_deref(), Some(&[0, 255][..]), "{right}");
         }

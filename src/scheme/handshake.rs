@@ -3,6 +3,8 @@
 //! A signed challenge counts after verification. An unsigned one is answered only in its exact shape, and never reaches
 //! the consumer with a body: what is not signed must not find a way past verification.
 
+use std::cell::Cell;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -73,6 +75,8 @@ choices!(MethodWord { Get = "GET", Post = "POST", Head = "HEAD", Put = "PUT" });
 
 /// The longest value that is echoed. Challenges are a few dozen bytes.
 const ECHO_BYTES_MAX: usize = 1024;
+/// The longest value that is signed for whoever asks.
+const SIGNED_BYTES_MAX: usize = 128;
 
 impl Handshake {
     /// A challenge is a small thing; a large body is not searched for one.
@@ -206,17 +210,27 @@ impl Scheme {
     /// A template filled in for an answer: short, plain text. What is signed in it is signed as deliveries are.
     fn echo(&self, template: &Template, keys: &[Key], received: &Received<'_>) -> Option<String> {
         let way = self.ways.first()?;
+        // Whoever asks gets a signature: of what could be a delivery there is none.
+        let is_refused = Cell::new(false);
         let sign = |bytes: &[u8]| {
+            is_refused.set(is_refused.get() || !is_token_like(bytes));
             let material = keys.first().and_then(|key| key.of_way(0));
             let message = [super::key::Chunk::Bytes(bytes.into())];
             let signature = material.and_then(|material| material.sign(&message).ok());
             signature.and_then(|signature| way.encoding.encode(&signature)).unwrap_or_default().into_bytes()
         };
-        let mut scene = way.scene("", received, self.public_url.as_ref());
+        let mut scene = way.scene(super::layout::Beside::default(), received, self.public_url.as_ref());
         scene.sign = Some(&sign);
-        let text = String::from_utf8(scene.text_of(template).ok()??).ok()?;
+        let text = String::from_utf8(scene.text_of(template).ok()??).ok().filter(|_| !is_refused.get())?;
         (text.len() <= ECHO_BYTES_MAX && !text.chars().any(char::is_control)).then_some(text)
     }
+}
+
+/// Letters, digits and a little more, as in tokens; nothing that JSON, XML or a form could be made of.
+fn is_token_like(bytes: &[u8]) -> bool {
+    let unpadded = bytes.strip_suffix(b"==").or_else(|| bytes.strip_suffix(b"=")).unwrap_or(bytes);
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+/.-".contains(byte);
+    (1..=SIGNED_BYTES_MAX).contains(&bytes.len()) && unpadded.iter().all(is_plain)
 }
 
 impl FromNode for Handshake {

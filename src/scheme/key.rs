@@ -136,7 +136,20 @@ fn digest(kind: Digest, secret: &Secret, message: &[Chunk<'_>]) -> SignatureByte
 }
 
 fn any_equal(expected: &[u8], offered: &[SignatureBytes]) -> bool {
-    offered.iter().fold(Choice::from(0), |matched, one| matched | one.ct_eq(expected)).into()
+    offered.iter().fold(Choice::from(0), |matched, one| matched | is_equal(one, expected)).into()
+}
+
+/// Compares eight bytes at a time, all of them whatever the first of them say.
+fn is_equal(one: &[u8], other: &[u8]) -> Choice {
+    if one.len() != other.len() {
+        return Choice::from(0);
+    }
+    let ((ones, rest), (others, other_rest)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    let differs =
+        |differs: u64, (one, other): (&[u8; 8], &[u8; 8])| differs | (u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other));
+    let words = ones.iter().zip(others).fold(0, differs);
+    let bytes = rest.iter().zip(other_rest).fold(0, |differs, (one, other)| differs | (one ^ other));
+    (words | u64::from(bytes)).ct_eq(&0)
 }
 
 /// Compares digests, which are of one length: comparing the tokens themselves would tell how long the secret is.
@@ -205,6 +218,20 @@ mod tests {
             (Digest::Sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
         ] {
             assert_eq!(signed(Primitive::Digest(digest), b"ab", &data), expected);
+        }
+    }
+
+    #[test]
+    fn signatures_are_equal_in_every_byte_or_not_at_all() {
+        for length in [16, 20, 32, 48, 64] {
+            let bytes: Vec<u8> = (0..length).collect();
+            assert!(bool::from(is_equal(&bytes, &bytes)));
+            for position in 0..bytes.len() {
+                let mut other = bytes.clone();
+                other[position] ^= 0x80;
+                assert!(!bool::from(is_equal(&bytes, &other)), "{length}: {position}");
+            }
+            assert!(!bool::from(is_equal(&bytes, &bytes[1..])));
         }
     }
 

@@ -1,6 +1,6 @@
 //! How signatures are written into their text: alone, or in a list beside other parts.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::disproof::Disproof;
 
@@ -26,45 +26,79 @@ pub(super) struct Items {
     pub trim: bool,
 }
 
-/// Signatures as they are written.
-pub(super) type Written<'a> = SmallVec<[&'a str; 4]>;
+/// A text taken apart: its signatures as they are written, and the parts beside them.
+#[derive(Debug, Default)]
+pub(super) struct Parts<'a> {
+    pub signatures: SmallVec<[&'a str; 2]>,
+    named: SmallVec<[(&'a str, &'a str); 4]>,
+    /// Of a list, whose parts are named by their place.
+    is_list: bool,
+}
 
-impl Layout {
-    /// The most signatures that one text may hold: rotation needs two, and each costs a comparison.
-    const SIGNATURES_MAX: usize = 64;
+/// The parts beside the signatures, borrowed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beside<'a> {
+    named: &'a [(&'a str, &'a str)],
+    /// Of a list, its items: parts are named by their place.
+    items: Option<&'a [&'a str]>,
+}
 
-    /// Every signature in the text, still encoded; at least one.
-    pub fn signatures<'a>(&self, value: &'a str) -> Result<Written<'a>, Disproof> {
-        let picked: Written<'a> = match self {
-            Self::Plain => return Ok(smallvec![value]),
-            Self::Items(items) => items.named(&items.pick, value).take(Self::SIGNATURES_MAX + 1).collect(),
-            Self::List { separator } => split(value, separator).take(Self::SIGNATURES_MAX + 1).collect(),
-        };
-        match picked.len() {
-            0 if matches!(self, Self::Items(items) if items.split(value).next().is_some()) => Err(Disproof::OtherVersion),
-            0 => Err(Disproof::MalformedSignature),
-            count if count > Self::SIGNATURES_MAX => Err(Disproof::TooManySignatures),
-            _ => Ok(picked),
-        }
+impl Parts<'_> {
+    pub fn beside(&self) -> Beside<'_> {
+        Beside { named: &self.named, items: self.is_list.then_some(&self.signatures[..]) }
     }
+}
 
-    /// A part beside the signatures. Twice the same part is no part: nobody could say which one counts.
-    pub fn part<'a>(&self, name: &str, value: &'a str) -> Result<Option<&'a str>, Disproof> {
-        let part = match self {
-            Self::Plain => None,
-            Self::Items(items) => {
-                let mut named = items.named(name, value);
-                match (named.next(), named.next()) {
-                    (_, Some(_)) => return Err(Disproof::MalformedSignature),
-                    (part, None) => part,
-                }
-            }
-            Self::List { separator } => {
-                let place: Option<usize> = name.parse().ok();
-                place.and_then(|place| split(value, separator).nth(place))
+impl<'a> Beside<'a> {
+    /// A part. Twice the same part is no part: nobody could say which one counts.
+    pub fn part(&self, name: &str) -> Result<Option<&'a str>, Disproof> {
+        let part = if let Some(items) = self.items {
+            name.parse().ok().and_then(|place: usize| items.get(place).copied())
+        } else {
+            let mut named = self.named.iter().filter(|(other, _)| *other == name).map(|(_, part)| *part);
+            match (named.next(), named.next()) {
+                (_, Some(_)) => return Err(Disproof::MalformedSignature),
+                (part, None) => part,
             }
         };
         Ok(part.filter(|part| !part.is_empty()))
+    }
+}
+
+impl Layout {
+    /// The most signatures that one text may hold, and the most parts beside them: rotation needs two, and each costs a
+    /// comparison.
+    const ITEMS_MAX: usize = 64;
+
+    /// Takes a text apart; it holds at least one signature.
+    pub fn parse<'a>(&self, text: &'a str) -> Result<Parts<'a>, Disproof> {
+        let mut parts = Parts::default();
+        match self {
+            Self::Plain => parts.signatures.push(text),
+            Self::Items(items) => {
+                for (name, part) in items.split(text) {
+                    if name == items.pick {
+                        parts.signatures.push(part);
+                    } else {
+                        parts.named.push((name, part));
+                    }
+                    if parts.signatures.len().max(parts.named.len()) > Self::ITEMS_MAX {
+                        return Err(Disproof::TooManySignatures);
+                    }
+                }
+                if parts.signatures.is_empty() {
+                    return Err(if parts.named.is_empty() { Disproof::MalformedSignature } else { Disproof::OtherVersion });
+                }
+            }
+            Self::List { separator } => {
+                parts.is_list = true;
+                parts.signatures.extend(split(text, separator).take(Self::ITEMS_MAX + 1));
+                if parts.signatures.len() > Self::ITEMS_MAX {
+                    return Err(Disproof::TooManySignatures);
+                }
+            }
+        }
+        Ok(parts)
     }
 
     /// Writes a text: the parts, then the signature.
@@ -90,10 +124,6 @@ impl Items {
         let trimmed = |item: &'a str| if self.trim { item.trim_matches(' ') } else { item };
         split(value, &self.separator).map(trimmed).filter_map(|item| split_once(item, &self.assign))
     }
-
-    fn named<'a>(&self, name: &str, value: &'a str) -> impl Iterator<Item = &'a str> {
-        self.split(value).filter(move |(other, _)| *other == name).map(|(_, part)| part)
-    }
 }
 
 /// As `str::split` does. Separators are one or two bytes: to set up a search for them would cost more than the search.
@@ -116,7 +146,7 @@ fn split_once<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> 
     let mut from = 0;
     while let Some(offset) = memchr::memchr(first, &bytes[from..]) {
         let at = from + offset;
-        if bytes[at..].starts_with(separator.as_bytes()) {
+        if separator.len() == 1 || bytes[at..].starts_with(separator.as_bytes()) {
             return Some((text.get(..at)?, text.get(at + separator.len()..)?));
         }
         from = at + 1;
@@ -133,16 +163,17 @@ mod tests {
     }
 
     fn all<'a>(layout: &Layout, text: &'a str) -> Result<Vec<&'a str>, Disproof> {
-        layout.signatures(text).map(|written| written.to_vec())
+        layout.parse(text).map(|parts| parts.signatures.to_vec())
     }
 
     #[test]
     fn pairs_and_tagged_lists_are_read() {
         let pairs = items(",", "=");
         assert_eq!(all(&pairs, "t=1,v1=a==,v0=b,v1=c"), Ok(vec!["a==", "c"]));
-        assert_eq!(pairs.part("t", "t=1,v1=a"), Ok(Some("1")));
-        assert_eq!(pairs.part("t", "v1=a,t="), Ok(None));
-        assert_eq!(pairs.part("t", "t=1,t=1,v1=a"), Err(Disproof::MalformedSignature));
+        let part = |text: &'static str| pairs.parse(text).unwrap().beside().part("t").map(|part| part.map(str::to_owned));
+        assert_eq!(part("t=1,v1=a"), Ok(Some("1".to_owned())));
+        assert_eq!(part("v1=a,t="), Ok(None));
+        assert_eq!(part("t=1,t=1,v1=a"), Err(Disproof::MalformedSignature));
         assert_eq!(all(&items(" ", ","), "v1a,x v1,y= v2,z  v1,w"), Ok(vec!["y=", "w"]));
     }
 
@@ -150,7 +181,9 @@ mod tests {
     fn parts_of_a_list_are_named_by_their_place() {
         let list = Layout::List { separator: ",".into() };
         assert_eq!(all(&list, "1,a,b"), Ok(vec!["1", "a", "b"]));
-        assert_eq!((list.part("0", "1,a"), list.part("2", "1,a"), list.part("t", "1,a")), (Ok(Some("1")), Ok(None), Ok(None)));
+        let parts = list.parse("1,a").unwrap();
+        let parts = parts.beside();
+        assert_eq!((parts.part("0"), parts.part("2"), parts.part("t")), (Ok(Some("1")), Ok(None), Ok(None)));
         assert_eq!(list.write(&[("0", "1")], "a"), "1,a");
     }
 

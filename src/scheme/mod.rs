@@ -41,6 +41,7 @@ use http::{HeaderMap, Method, Uri};
 use crate::config::Secret;
 use key::Material;
 use key_source::KeySource;
+use secret_form::SecretForm;
 use template::Source;
 use way::{Court, Way};
 
@@ -126,6 +127,13 @@ impl Scheme {
             Some(why) if materials.iter().all(Option::is_none) => Err(why),
             _ => Ok(Key { id: None, materials }),
         }
+    }
+
+    /// The keys that a secret gives if it is taken in another form than this scheme's, and which that is. For explanations
+    /// only.
+    pub fn keys_in_other_forms(&self, secret: &Secret) -> Vec<(&'static str, Key)> {
+        let key = |form: &SecretForm| self.key_of(|way| Material::new(way.algorithm.primitive(), &form.decode(secret)?)).ok();
+        SecretForm::ALL.iter().filter_map(|(name, form)| Some((*name, key(form)?))).collect()
     }
 
     /// The same scheme at the URL that the provider calls.

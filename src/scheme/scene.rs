@@ -10,7 +10,7 @@ use super::disproof::Disproof;
 use super::json::{self, Sought};
 use super::jwt::Token;
 use super::key::{Chunk, Message};
-use super::layout::Layout;
+use super::layout::Beside;
 use super::locate;
 use super::place::Site;
 use super::public_url::PublicUrl;
@@ -21,9 +21,8 @@ use super::template::{Listed, Piece, Source, Template, Value};
 pub(super) struct Scene<'a> {
     pub received: Received<'a>,
     pub public_url: Option<&'a PublicUrl>,
-    /// The signature's text, and how it is laid out.
-    pub text: &'a str,
-    pub layout: &'a Layout,
+    /// The parts of the signature's text.
+    pub parts: Beside<'a>,
     /// The signature as a token, where it is one.
     pub token: Option<&'a Token<'a>>,
     /// The item that is looked at, of a batch.
@@ -46,7 +45,7 @@ impl<'a> Scene<'a> {
         match site {
             Site::Part(name) => match self.token {
                 Some(token) => Ok(token.part(name)?.map(Cow::Owned)),
-                None => Ok(self.layout.part(name, self.text)?.map(|part| Cow::Borrowed(part.as_bytes()))),
+                None => Ok(self.parts.part(name)?.map(|part| Cow::Borrowed(part.as_bytes()))),
             },
             Site::Claim(pointer) => self.token.map_or(Ok(None), |token| Ok(token.claim(pointer)?.map(Cow::Owned))),
             Site::Item(pointer) => match self.item {
@@ -64,7 +63,9 @@ impl<'a> Scene<'a> {
             match piece {
                 Piece::Literal(literal) => message.push(Chunk::Bytes(Cow::Borrowed(literal.as_bytes()))),
                 // A URL that is not changed need not be put together.
-                Piece::Value(Value { sources, functions, .. }) if functions.is_empty() && *sources == [Source::Url] => {
+                Piece::Value(Value { sources, functions, .. })
+                    if functions.is_empty() && matches!(sources.as_slice(), [Source::Url]) =>
+                {
                     let pieces = self.public_url.ok_or(Disproof::MissingSignedValue)?.pieces(self.received.uri);
                     message.extend(pieces.map(|piece| Chunk::Bytes(Cow::Borrowed(piece.as_bytes()))));
                 }

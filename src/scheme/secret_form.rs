@@ -30,6 +30,14 @@ pub(super) struct SecretForm {
 }
 
 impl SecretForm {
+    /// The forms that providers give their secrets, in words.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("as it is written", Self { prefix: String::new(), encoding: SecretEncoding::Utf8 }),
+        ("decoded from base64", Self { prefix: String::new(), encoding: SecretEncoding::Base64 }),
+        ("decoded from hex", Self { prefix: String::new(), encoding: SecretEncoding::Hex }),
+        ("as its SHA-1", Self { prefix: String::new(), encoding: SecretEncoding::Sha1 }),
+    ];
+
     /// The key's bytes. The error shows nothing of the secret.
     pub fn decode(&self, secret: &Secret) -> Result<Zeroizing<Vec<u8>>, String> {
         let written = secret.bytes();

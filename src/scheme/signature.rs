@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Received;
 use super::disproof::Disproof;
 use super::encoding::SignatureBytes;
-use super::layout::Layout;
+use super::layout::{Layout, Parts};
 use super::locate;
 use super::place::{HeaderNames, Place, Pointer};
 
@@ -72,14 +72,13 @@ impl Signature {
         }
     }
 
-    /// The signatures in a text that can be decoded.
-    pub fn offered<'s>(
-        &'s self,
-        text: &'s str,
+    /// The signatures among these parts that can be decoded.
+    pub fn offered(
+        &self,
+        parts: &Parts<'_>,
         decode: impl Fn(&str) -> Option<SignatureBytes>,
-    ) -> Result<impl Iterator<Item = SignatureBytes>, Disproof> {
-        let written = self.layout.signatures(text)?;
-        Ok(written.into_iter().filter_map(|one| one.strip_prefix(self.prefix.as_str())).filter_map(decode))
+    ) -> impl Iterator<Item = SignatureBytes> {
+        parts.signatures.iter().filter_map(|one| one.strip_prefix(self.prefix.as_str())).filter_map(decode)
     }
 
     /// The name of the header in which it stands, for messages and for those who sign.

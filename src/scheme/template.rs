@@ -2,7 +2,7 @@
 //! copied to be checked.
 //!
 //! `{name}` or `{name:argument}` is a value, `{function(value)}` one that is changed first, `{value?}` one that may be
-//! absent. `[...]` is left out whole where a value in it is absent; `[[` and `]]` are brackets.
+//! absent. `[...]` is left out whole where a value in it is absent; `[[`, `]]`, `{{` and `}}` are themselves.
 
 use http::HeaderName;
 
@@ -179,7 +179,8 @@ fn pieces(text: &str, in_group: bool) -> Result<(Vec<Piece>, &str), String> {
     while let Some(at) = rest.find(['{', '}', '[', ']']) {
         literal.push_str(&rest[..at]);
         let here = &rest[at..];
-        if let Some(after) = here.strip_prefix("[[").or_else(|| here.strip_prefix("]]")) {
+        let doubled = ["[[", "]]", "{{", "}}"].into_iter().find_map(|pair| here.strip_prefix(pair));
+        if let Some(after) = doubled {
             literal.push_str(&here[..1]);
             rest = after;
         } else if let Some(inner) = here.strip_prefix('{') {

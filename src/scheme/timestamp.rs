@@ -18,7 +18,7 @@ pub(super) struct Timestamp {
 
 choices!(
     /// How a time is written: counted since 1970, or spelt out.
-    Unit { Seconds = "s", Milliseconds = "ms", Rfc3339 = "rfc3339", HttpDate = "http-date" }
+    Unit { Seconds = "s", Milliseconds = "ms", Rfc3339 = "rfc3339", IsoUtc = "iso-utc", HttpDate = "http-date" }
 );
 
 impl Unit {
@@ -26,13 +26,18 @@ impl Unit {
     /// no more of them than thousands of years need.
     pub fn read(self, text: &[u8]) -> Option<Duration> {
         let count = |digits_max: usize| {
-            let is_plain = (1..=digits_max).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
-            is_plain.then(|| text.iter().fold(0_u64, |count, digit| count * 10 + u64::from(digit - b'0')))
+            let digit = |count: u64, byte: &u8| Some(count * 10 + u64::from(byte.is_ascii_digit().then(|| byte - b'0')?));
+            if (1..=digits_max).contains(&text.len()) { text.iter().try_fold(0, digit) } else { None }
         };
         match self {
             Self::Seconds => count(12).map(Duration::from_secs),
             Self::Milliseconds => count(15).map(Duration::from_millis),
             Self::Rfc3339 => rfc3339(std::str::from_utf8(text).ok()?),
+            // Without a zone it is that of Greenwich.
+            Self::IsoUtc => {
+                let text = std::str::from_utf8(text).ok()?;
+                rfc3339(text).or_else(|| rfc3339(&format!("{text}Z")))
+            }
             Self::HttpDate => {
                 let moment = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
                 moment.duration_since(UNIX_EPOCH).ok()
@@ -47,6 +52,7 @@ impl Unit {
             Self::Seconds => since.as_secs().to_string(),
             Self::Milliseconds => since.as_millis().to_string(),
             Self::Rfc3339 => humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string(),
+            Self::IsoUtc => humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string().trim_end_matches('Z').to_owned(),
             Self::HttpDate => httpdate::fmt_http_date(UNIX_EPOCH + since),
         }
     }
@@ -56,7 +62,9 @@ impl Unit {
         let exact = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         match self {
             Self::Seconds | Self::HttpDate => Duration::from_secs(exact.as_secs()),
-            Self::Milliseconds | Self::Rfc3339 => Duration::from_millis(u64::try_from(exact.as_millis()).unwrap_or(u64::MAX)),
+            Self::Milliseconds | Self::Rfc3339 | Self::IsoUtc => {
+                Duration::from_millis(u64::try_from(exact.as_millis()).unwrap_or(u64::MAX))
+            }
         }
     }
 }
@@ -157,7 +165,7 @@ mod tests {
         let now = UNIX_EPOCH + Duration::from_millis(1_794_787_700_123);
         assert_eq!(timestamp(Unit::Seconds).write(now), "1794787700");
         assert_eq!(timestamp(Unit::Milliseconds).write(now), "1794787700123");
-        for unit in [Unit::Seconds, Unit::Milliseconds, Unit::Rfc3339, Unit::HttpDate] {
+        for unit in [Unit::Seconds, Unit::Milliseconds, Unit::Rfc3339, Unit::IsoUtc, Unit::HttpDate] {
             let (read, written) = (unit.since_epoch(now), unit.write(now));
             assert_eq!(unit.read(written.as_bytes()), Some(read), "{written}");
         }

@@ -12,6 +12,7 @@ use super::encoding::{Encoding, SignatureBytes};
 use super::json;
 use super::jwt::Token;
 use super::key::{Chunk, Material};
+use super::layout::Beside;
 use super::place::{Place, Pointer, Site};
 use super::public_url::PublicUrl;
 use super::scene::Scene;
@@ -92,14 +93,15 @@ impl Way {
         if let Some(name) = self.algorithm.jwt_name() {
             return self.verify_token(name, &texts[0], received, court);
         }
-        let mut offered: SmallVec<[SignatureBytes; 2]> = SmallVec::new();
-        for text in &texts {
-            offered.extend(self.signature.offered(text, |one| self.decode(one))?);
+        let parts = self.signature.layout.parse(&texts[0])?;
+        let mut offered: SmallVec<[SignatureBytes; 2]> = self.signature.offered(&parts, |one| self.decode(one)).collect();
+        for text in &texts[1..] {
+            offered.extend(self.signature.offered(&self.signature.layout.parse(text)?, |one| self.decode(one)));
         }
         if offered.is_empty() {
             return Err(Disproof::MalformedSignature);
         }
-        let mut scene = self.scene(&texts[0], received, court.public_url);
+        let mut scene = self.scene(parts.beside(), received, court.public_url);
         scene.item = item;
         let stamp = self.stamp(&scene)?;
         scene.timestamp = stamp.as_ref().map(|stamp| stamp.text.as_ref());
@@ -118,7 +120,7 @@ impl Way {
             return Err(Disproof::OtherVersion);
         }
         let offered = [self.decode(token.signature).ok_or(Disproof::MalformedSignature)?];
-        let mut scene = self.scene(text, received, court.public_url);
+        let mut scene = self.scene(Beside::default(), received, court.public_url);
         scene.token = Some(&token);
         let stamp = self.stamp(&scene)?;
         let message = [Chunk::Bytes(Cow::Borrowed(token.signed.as_bytes()))];
@@ -141,16 +143,31 @@ impl Way {
             return if is_right { Ok(()) } else { Err(Disproof::OtherVersion) };
         }
         for text in &texts {
-            if self.signature.offered(text, |one| self.decode(one))?.next().is_some() {
+            if self.signature.offered(&self.signature.layout.parse(text)?, |one| self.decode(one)).next().is_some() {
                 return Ok(());
             }
         }
         Err(Disproof::MalformedSignature)
     }
 
-    pub(super) fn scene<'a>(&'a self, text: &'a str, received: &Received<'a>, public_url: Option<&'a PublicUrl>) -> Scene<'a> {
-        let layout = &self.signature.layout;
-        Scene { received: *received, public_url, text, layout, token: None, item: None, timestamp: None, sign: None }
+    pub(super) fn scene<'a>(
+        &'a self,
+        parts: Beside<'a>,
+        received: &Received<'a>,
+        public_url: Option<&'a PublicUrl>,
+    ) -> Scene<'a> {
+        Scene { received: *received, public_url, parts, token: None, item: None, timestamp: None, sign: None }
+    }
+
+    /// The parts of the signature's text, or the token that it is, whether or not it holds.
+    fn opened<T>(&self, received: &Received<'_>, look: impl FnOnce(&Scene<'_>) -> Option<T>) -> Option<T> {
+        let texts = self.signature.read(received, None).ok()?;
+        let text = texts[0].strip_prefix(self.signature.prefix.as_str()).unwrap_or(&texts[0]);
+        let token = self.algorithm.jwt_name().and_then(|_| Token::parse(text).ok());
+        let parts = self.signature.layout.parse(&texts[0]).unwrap_or_default();
+        let mut scene = self.scene(parts.beside(), received, None);
+        scene.token = token.as_ref();
+        look(&scene)
     }
 
     fn decode(&self, written: &str) -> Option<SignatureBytes> {
@@ -244,24 +261,14 @@ impl Way {
 
     /// The time that the timestamp tells, since 1970, whether or not the signature holds. For explanations only.
     pub fn claimed_time(&self, received: &Received<'_>) -> Option<Duration> {
-        let texts = self.signature.read(received, None).ok()?;
-        let text = texts[0].strip_prefix(self.signature.prefix.as_str()).unwrap_or(&texts[0]);
-        let token = self.algorithm.jwt_name().and_then(|_| Token::parse(text).ok());
-        let mut scene = self.scene(&texts[0], received, None);
-        scene.token = token.as_ref();
-        self.stamp(&scene).ok()?.map(|stamp| stamp.moment)
+        self.opened(received, |scene| self.stamp(scene).ok()?.map(|stamp| stamp.moment))
     }
 
     /// Whether the key that a delivery names is among these, or it names none.
     pub fn knows_key(&self, keys: &[Key], received: &Received<'_>) -> bool {
         let Some(site) = &self.key_id else { return true };
-        let Ok(texts) = self.signature.read(received, None) else { return true };
-        let text = texts[0].strip_prefix(self.signature.prefix.as_str()).unwrap_or(&texts[0]);
-        let token = self.algorithm.jwt_name().and_then(|_| Token::parse(text).ok());
-        let mut scene = self.scene(&texts[0], received, None);
-        scene.token = token.as_ref();
-        let Ok(Some(named)) = scene.find(site) else { return true };
-        keys.iter().any(|key| key.id.as_ref().is_none_or(|id| *named == *id.as_bytes()))
+        let named = self.opened(received, |scene| scene.find(site).ok().flatten().map(Cow::into_owned));
+        named.is_none_or(|named| keys.iter().any(|key| key.id.as_ref().is_none_or(|id| named == id.as_bytes())))
     }
 
     /// Whether the signature covers what stands there, so that nobody could have changed it.

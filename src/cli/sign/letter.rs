@@ -74,9 +74,9 @@ impl LetterArgs {
     fn preset(&self) -> Result<&'static Preset, String> {
         match (&self.preset, &self.preset_file) {
             (_, Some(path)) => Preset::of_file(path),
-            (Some(name), None) => {
-                preset::find(name).ok_or_else(|| format!("there is no preset \"{name}\": {}", nearest(name, &preset::names())))
-            }
+            (Some(name), None) => preset::find(name).ok_or_else(|| {
+                format!("there is no preset \"{name}\": {}; `hookonce providers` lists them", nearest(name, &preset::names()))
+            }),
             (None, None) => Err("--preset is needed".to_owned()),
         }
     }

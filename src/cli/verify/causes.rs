@@ -5,7 +5,7 @@ use super::request::SavedRequest;
 use crate::config::Secret;
 
 /// What, when undone, makes the signature match. Each is a sentence.
-pub(super) fn likely(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Vec<&'static str> {
+pub(super) fn likely(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Vec<String> {
     let body_causes = bodies(&request.body)
         .into_iter()
         .filter(|(_, body)| trial.judge(keys, &request.with_body(body.clone())).is_signed())
@@ -17,7 +17,48 @@ pub(super) fn likely(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) 
             trial.judge(&KeyMaterial { secrets, id: keys.id.clone() }, request).is_signed()
         })
         .map(|(cause, _)| *cause);
-    body_causes.chain(secret_causes).collect()
+    let plain = body_causes.chain(secret_causes).map(str::to_owned);
+    plain.chain(form_cause(trial, keys, request)).chain(url_cause(trial, keys, request)).collect()
+}
+
+/// A secret that is right, and in another form than this provider's.
+fn form_cause(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Option<String> {
+    let others = keys.secrets.iter().flat_map(|secret| trial.compiled.scheme.keys_in_other_forms(secret));
+    let (form, _) = others.into_iter().find(|(_, key)| trial.is_signed_with(key.clone().with_id(keys.id.clone()), request))?;
+    let wanted = trial.compiled.scheme.describe_key();
+    Some(format!(
+        "The secret is used {form} by whoever signed this, and {} wants it otherwise ({wanted}): is it the right preset?",
+        trial.preset.name
+    ))
+}
+
+/// A URL that differs from the one that was signed by what gateways and people change.
+fn url_cause(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Option<String> {
+    let url = trial.url.as_deref().filter(|_| trial.compiled.scheme.signs_url())?;
+    let found = urls(url)
+        .into_iter()
+        .find(|(_, other)| other != url && trial.at_url(other).is_some_and(|trial| trial.judge(keys, request).is_signed()));
+    found.map(|(what, other)| format!("The URL that was signed differs by {what}: with {other} the signature matches."))
+}
+
+fn urls(url: &str) -> Vec<(&'static str, String)> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let host_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(host_end);
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let with_query = |path: &str| query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    let other_scheme = if scheme == "https" { "http" } else { "https" };
+    let slashed = path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned);
+    let mut urls = vec![
+        ("its scheme", format!("{other_scheme}://{rest}")),
+        ("its port", format!("{scheme}://{host}{target}")),
+        ("a slash at the end of its path", format!("{scheme}://{authority}{}", with_query(&slashed))),
+        ("its query", format!("{scheme}://{authority}{path}")),
+        ("its scheme and port", format!("{other_scheme}://{host}{target}")),
+    ];
+    urls.extend(["80", "443", "8080", "8443"].map(|port| ("its port", format!("{scheme}://{host}:{port}{target}"))));
+    urls
 }
 
 /// The bodies that may have been signed instead of this one.

@@ -101,7 +101,7 @@ fn advice(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest, fault: Faul
                         .to_owned(),
                 ]
             } else {
-                found.into_iter().map(str::to_owned).collect()
+                found
             }
         }
         Fault::Disproof(Disproof::Stale | Disproof::Future) => {

@@ -23,6 +23,8 @@ pub(super) struct Trial {
     pub preset: &'static Preset,
     pub compiled: Compiled,
     pub now: SystemTime,
+    /// The URL that the provider called, as it was given.
+    pub url: Option<String>,
 }
 
 /// The verdict on signature and timestamp, and the id whatever the verdict is.
@@ -66,10 +68,10 @@ impl Trial {
     pub fn new(preset: &'static Preset, now: SystemTime, url: Option<&str>) -> Result<Self, String> {
         let told =
             |problems: Vec<crate::config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        let url = url.map(PublicUrl::parse).transpose().map_err(|what| format!("the URL {what}"))?;
+        let public_url = url.map(PublicUrl::parse).transpose().map_err(|what| format!("the URL {what}"))?;
         let mut compiled = preset.compile().map_err(told)?;
-        compiled.scheme = compiled.scheme.at_url(url);
-        Ok(Self { preset, compiled, now })
+        compiled.scheme = compiled.scheme.at_url(public_url);
+        Ok(Self { preset, compiled, now, url: url.map(str::to_owned) })
     }
 
     pub fn judge(&self, material: &KeyMaterial, request: &SavedRequest) -> Judgement {
@@ -89,6 +91,19 @@ impl Trial {
             Ok(proof) => Ok(Proof { slot: slots.get(proof.slot).copied().unwrap_or(proof.slot) }),
         };
         Judgement { proof, keys, id: self.event_id(request), items: self.items(request), unusable }
+    }
+
+    /// Whether a key made the signature, however old it is.
+    pub fn is_signed_with(&self, key: Key, request: &SavedRequest) -> bool {
+        let judged = self.compiled.scheme.verify(&[key], &request.received(), self.now);
+        matches!(judged, Ok(_) | Err(Disproof::Stale | Disproof::Future))
+    }
+
+    /// The same trial, as if the provider had called another URL.
+    pub fn at_url(&self, url: &str) -> Option<Self> {
+        let compiled =
+            Compiled { scheme: self.compiled.scheme.clone().at_url(PublicUrl::parse(url).ok()), ..self.compiled.clone() };
+        Some(Self { preset: self.preset, compiled, now: self.now, url: Some(url.to_owned()) })
     }
 
     fn items(&self, request: &SavedRequest) -> Option<Vec<String>> {

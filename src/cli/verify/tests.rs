@@ -44,6 +44,47 @@ fn judged(file: &tempfile::NamedTempFile, secret: &str, more: &[&str]) -> (bool,
 const BODY: &str = r#"{"id":"evt_1","object":"event"}"#;
 const AT: [&str; 2] = ["--at", "1794787702"];
 
+/// A delivery signed by a preset and saved, for one that is verified with something else.
+fn explained(preset: &str, signed: &[&str], verified: &[&str]) -> String {
+    use crate::cli::sign::letter::LetterArgs;
+    #[derive(Debug, Parser)]
+    struct Signing {
+        #[command(flatten)]
+        letter: LetterArgs,
+    }
+    let words = [&["sign", "--preset", preset, "--at", "1794787700"][..], signed].concat();
+    let draft = Signing::try_parse_from(words).unwrap().letter.draft("https://hooks.example.com/x").unwrap();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let mut head = format!("POST {} HTTP/1.1\r\n", draft.uri.path_and_query().unwrap());
+    draft.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap())));
+    write!(file, "{head}\r\n").unwrap();
+    file.write_all(&draft.body).unwrap();
+    let args = [&["--preset", preset, "--at", "1794787700"][..], verified, &[file.path().to_str().unwrap()]].concat();
+    let mut out = Vec::new();
+    assert!(!judge_one(&parse(&args).unwrap(), &mut out).unwrap());
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_url_that_differs_by_what_gateways_change_is_recognised() {
+    for (url, what) in [
+        ("http://hooks.example.com/x", "its scheme"),
+        ("https://hooks.example.com:8443/x", "its port"),
+        ("https://hooks.example.com/x/", "a slash"),
+        ("https://hooks.example.com/x?a=1", "its query"),
+    ] {
+        let text = explained("square", &["--secret", SECRET], &["--secret", SECRET, "--url", url]);
+        assert!(text.contains(&format!("differs by {what}")) && text.contains("with https://hooks.example.com/x the"), "{text}");
+    }
+}
+
+#[test]
+fn a_secret_in_another_form_is_recognised() {
+    let (base64, plain) = ("c2VjcmV0LW9mLXNvbWUtbGVuZ3Ro", "secret-of-some-length");
+    let text = explained("stripe", &["--secret", plain], &["--secret", base64]);
+    assert!(text.contains("used decoded from base64"), "{text}");
+}
+
 #[test]
 fn arguments_have_the_form_that_is_fixed() {
     let args = parse(&["--preset", "github", "--secret", "-dash", "--secret", " padded ", "--json", "-"]).unwrap();

@@ -146,13 +146,18 @@ fn the_patterns_that_providers_have_can_all_be_said() {
     // A constant.
     let ping = handshake("when = { json = \"/type\", is = \"1\" }\nreply_json = { type = 1 }");
     assert_eq!(json(judge(&ping, &Asked { body: "{\"type\":1}", ..POST }, PROOF)), Some("{\"type\":1}".into()));
-    // Computed: RFC 4231, test case 2.
+    // Computed.
     let zoom =
         handshake("when = { json = \"/event\", is = \"url\" }\nreply_json = { a = \"{json:/t}\", b = \"v={sign(json:/t)}\" }");
-    let body = r#"{"event":"url","t":"what do ya want for nothing?"}"#;
-    let mac = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-    let expected = format!("{{\"a\":\"what do ya want for nothing?\",\"b\":\"v={mac}\"}}");
+    let body = r#"{"event":"url","t":"nothing"}"#;
+    let mac = "f3273431ca3b4adc41fa429d4cb95c17ab6f7c32b3a17c7b3284a3d041a9c423";
+    let expected = format!("{{\"a\":\"nothing\",\"b\":\"v={mac}\"}}");
     assert_eq!(json(judge(&zoom, &Asked { body, ..POST }, PROOF)), Some(expected));
+    // What could be a delivery is signed for nobody.
+    for t in ["a b", "{}", "a=b", "<a>", "a&b", &"x".repeat(129)] {
+        let body = format!(r#"{{"event":"url","t":"{t}"}}"#);
+        assert!(judge(&zoom, &Asked { body: &body, ..POST }, PROOF).is_none(), "{t}");
+    }
     // Nothing but a success.
     let head = handshake("signed = false\nmethod = \"HEAD\"\nwhen = { header = \"User-Agent\" }");
     let asked = Asked { method: Method::HEAD, headers: &[("user-agent", "x")], ..POST };
