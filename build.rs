@@ -8,14 +8,16 @@ use std::{env, fs, io, path::Path};
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=presets");
     let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
-    let mut names: Vec<String> = fs::read_dir(Path::new(&root).join("presets"))?
+    let mut files: Vec<String> = fs::read_dir(Path::new(&root).join("presets"))?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
         .collect::<io::Result<_>>()?;
-    names.retain(|name| name.ends_with(".toml"));
-    names.sort();
+    files.retain(|name| name.ends_with(".toml"));
+    // Without the ending, before which a hyphen would sort: `adyen` stands before `adyen-platform`.
+    let mut names: Vec<&str> = files.iter().map(|name| name.trim_end_matches(".toml")).collect();
+    names.sort_unstable();
     let mut table = String::from("&[\n");
-    for file in &names {
-        let (name, path) = (file.trim_end_matches(".toml"), Path::new(&root).join("presets").join(file));
+    for name in names {
+        let path = Path::new(&root).join("presets").join(format!("{name}.toml"));
         let _ = writeln!(table, "    ({name:?}, include_str!({:?})),", path.display().to_string());
     }
     table.push(']');

@@ -54,15 +54,16 @@ fn schemes_after(heading: &str) -> Vec<&'static str> {
 
 #[test]
 fn every_scheme_in_the_documentation_is_read() {
-    let folder = tempfile::tempdir().unwrap();
+    let environment = Environment::from([("ORDERS_SECRET", "0123456789abcdef"), ("SECRET", "whsec_MDEyMzQ1Njc4OWFiY2RlZg==")]);
     let examples = schemes_after("## Worked examples");
-    for (nth, example) in examples.iter().enumerate() {
-        let path = folder.path().join(format!("example-{nth}.toml"));
-        std::fs::write(&path, format!("[scheme]\n{example}")).unwrap();
-        preset::Preset::of_file(&path).unwrap_or_else(|problems| panic!("{example}: {problems}"));
+    for example in &examples {
+        let name = example.split(['.', ']']).nth(1).unwrap();
+        let section =
+            format!("[providers.{name}]\npath = \"/\"\nsecret = {{ env = \"SECRET\" }}\npublic_url = \"https://a.example\"");
+        let text = format!("upstream = \"http://c:1\"\n{section}\n{example}");
+        Config::from_text(&text, &environment).unwrap_or_else(|problems| panic!("{example}: {problems:#?}"));
     }
     assert_eq!(examples.len(), 5);
-    let environment = Environment::from([("ORDERS_SECRET", "0123456789abcdef")]);
     let first = format!("upstream = \"http://c:1\"\n{}", schemes_after("# Schemes")[0]);
     Config::from_text(&first, &environment).unwrap_or_else(|problems| panic!("{problems:#?}"));
 }

@@ -1,10 +1,13 @@
 //! `hookonce providers`: the catalogue as a table, and everything about one of them.
 
+pub mod choice;
 mod page;
 
 use std::process::ExitCode;
 
-use super::{UNUSABLE, fail, say};
+use serde::Serialize;
+
+use super::{FAILED, UNUSABLE, fail, say};
 use crate::config::reader::nearest;
 use crate::scheme::preset::{self, Preset};
 use page::Page;
@@ -25,6 +28,7 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
+Examples:
   hookonce providers            # all of them
   hookonce providers pay        # those with \"pay\" in their name
   hookonce providers stripe     # what it takes to connect Stripe";
@@ -47,29 +51,35 @@ pub fn run(args: &Args) -> ExitCode {
             let hint = "your own sender is a few lines: see docs/schemes.md";
             fail(UNUSABLE, format!("no provider is called \"{name}\": {}; {hint}", nearest(&name, &preset::names())))
         }
-        Ok(pages) => {
-            list(args, &pages);
-            ExitCode::SUCCESS
-        }
+        Ok(pages) => list(args, &pages),
     }
 }
 
 fn show(preset: &'static Preset, json: bool) -> ExitCode {
     match Page::of(preset) {
-        Ok(page) if json => say(serde_json::json!(page.facts())),
+        Ok(page) if json => return told(&page.facts()),
         Ok(page) => say(page.in_full().trim_end()),
         Err(error) => return fail(UNUSABLE, error),
     }
     ExitCode::SUCCESS
 }
 
-fn list(args: &Args, pages: &[Page]) {
+fn list(args: &Args, pages: &[Page]) -> ExitCode {
     if args.json {
-        let facts: Vec<_> = pages.iter().map(Page::facts).collect();
-        say(serde_json::json!(facts));
-    } else if args.markdown {
-        say(page::markdown(pages).trim_end());
-    } else {
-        say(page::table(pages).trim_end());
+        return told(&pages.iter().map(Page::facts).collect::<Vec<_>>());
+    }
+    let text = if args.markdown { page::markdown(pages) } else { page::table(pages) };
+    say(text.trim_end());
+    ExitCode::SUCCESS
+}
+
+/// For scripts: one line, keys in the order in which they are written down.
+fn told(facts: &impl Serialize) -> ExitCode {
+    match serde_json::to_string(facts) {
+        Ok(json) => {
+            say(json);
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(FAILED, error),
     }
 }

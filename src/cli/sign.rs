@@ -21,19 +21,30 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-  hookonce sign --preset stripe --secret whsec_test | hookonce verify --preset stripe --secret whsec_test -
-  hookonce sign --preset github --secret s3cret --data '{\"action\":\"opened\"}' --curl http://127.0.0.1:8080/webhooks/github";
+Examples:
+  hookonce sign --preset stripe --secret whsec_test \\
+      | hookonce verify --preset stripe --secret whsec_test -
+
+  hookonce sign --preset github --secret s3cret \\
+      --data '{\"action\":\"opened\"}' \\
+      --curl http://127.0.0.1:8080/webhooks/github";
 
 pub fn run(args: &Args) -> ExitCode {
-    let drafted = args.letter.draft(args.curl.as_deref().unwrap_or("http://localhost/"));
-    let draft = match drafted {
-        Ok(draft) => draft,
+    // Without a place to send it to, it is a request to where the provider would send it.
+    let to = args.curl.as_deref().or(args.letter.public_url.as_deref()).unwrap_or("http://localhost/");
+    let letter = match args.letter.letter(to) {
+        Ok(letter) => letter,
         Err(error) => return fail(UNUSABLE, error),
     };
     let text = match &args.curl {
-        Some(url) => curl(url, &draft),
-        None => raw(&draft),
+        Some(url) => curl(url, &letter.draft),
+        None => Ok(raw(&letter.draft)),
     };
+    let text = match text {
+        Ok(text) => text,
+        Err(error) => return fail(UNUSABLE, error),
+    };
+    letter.remarks.iter().for_each(|remark| eprintln!("hookonce: {remark}"));
     match std::io::stdout().write_all(&text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(FAILED, error),
@@ -52,19 +63,30 @@ fn raw(draft: &Draft) -> Vec<u8> {
     text
 }
 
-fn curl(url: &str, draft: &Draft) -> Vec<u8> {
+/// The error says why no command line can hold it.
+fn curl(url: &str, draft: &Draft) -> Result<Vec<u8>, String> {
+    let body = std::str::from_utf8(&draft.body).ok().filter(|text| !text.contains('\0'));
+    let body =
+        body.ok_or("the body is not UTF-8 text, and no command line can hold it: `hookonce send --to URL` sends it as it is")?;
     // The signature may have put something into the query.
     let url =
         draft.uri.query().map_or_else(|| url.to_owned(), |query| format!("{}?{query}", url.split('?').next().unwrap_or(url)));
     let mut words = vec!["curl -i".to_owned(), quoted(&url)];
     for (name, value) in &draft.headers {
-        words.push(format!("-H {}", quoted(&format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))));
+        let value = String::from_utf8_lossy(value.as_bytes());
+        // With a colon and nothing behind it curl leaves the header out.
+        let line = if value.is_empty() { format!("{name};") } else { format!("{name}: {value}") };
+        words.push(format!("-H {}", quoted(&line)));
     }
-    words.push(format!("--data-binary {}", quoted(&String::from_utf8_lossy(&draft.body))));
-    format!("{}\n", words.join(" ")).into_bytes()
+    // Raw, because `--data-binary` reads a file where the text begins with an @.
+    words.push(format!("--data-raw {}", quoted(body)));
+    Ok(format!("{}\n", words.join(" ")).into_bytes())
 }
 
 /// In single quotes, as shells read them.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::providers::choice;
 use crate::config::Secret;
-use crate::config::reader::nearest;
-use crate::scheme::preset::{self, Preset};
+use crate::scheme::preset::Preset;
 use judge::{KeyMaterial, Trial};
 use request::SavedRequest;
 
@@ -33,6 +33,9 @@ pub struct VerifyArgs {
     /// A secret, taken as it is; may be given several times.
     #[arg(long = "secret", value_name = "VALUE", allow_hyphen_values = true, value_parser = untouched)]
     secrets: Vec<Secret>,
+    /// Variable that holds a secret; may be given several times.
+    #[arg(long = "secret-env", value_name = "VARIABLE")]
+    secret_variables: Vec<String>,
     /// A public key, for presets that verify with one.
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     public_key: Option<String>,
@@ -40,7 +43,7 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     key_id: Option<String>,
     /// The URL that the provider called, for presets that sign it.
-    #[arg(long, value_name = "PUBLIC_URL")]
+    #[arg(long, value_name = "URL", visible_alias = "public-url")]
     url: Option<String>,
     /// Judge as of this moment instead of now.
     #[arg(long, value_name = "UNIX_SECONDS")]
@@ -48,8 +51,10 @@ pub struct VerifyArgs {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Judge every line of a file of cases and print one JSON object for each.
-    #[arg(long, value_name = "CASES", conflicts_with_all = ["preset", "secrets", "public_key", "key_id", "url", "at", "file"])]
+    /// Judge every line of a file of cases and print one JSON object for each. For the checks of this project, so not in the help.
+    #[arg(long, value_name = "CASES", hide = true, conflicts_with_all = [
+        "preset", "secrets", "secret_variables", "public_key", "key_id", "url", "at", "file",
+    ])]
     cases: Option<PathBuf>,
     /// The raw HTTP/1.1 request: head, blank line, body bytes as they are. `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "cases")]
@@ -90,11 +95,7 @@ fn judge_cases(args: &VerifyArgs, path: &Path, out: &mut impl Write) -> Result<(
 /// Judges one request and says whether it is valid.
 fn judge_one(args: &VerifyArgs, out: &mut impl Write) -> Result<bool, String> {
     let Some(path) = &args.file else { return Err("FILE is needed".to_owned()) };
-    let preset = match (&args.preset, &args.preset_file) {
-        (_, Some(file)) => Preset::of_file(file)?,
-        (Some(name), None) => named(name)?,
-        (None, None) => return Err("--preset is needed".to_owned()),
-    };
+    let preset = choice::preset(args.preset.as_deref(), args.preset_file.as_deref())?;
     let trial = Trial::new(preset, args.at.map_or_else(clock, since_epoch), args.url.as_deref())?;
     let keys = key_material(args, &trial)?;
     let request = SavedRequest::parse(&read(path)?)?;
@@ -109,12 +110,6 @@ fn judge_one(args: &VerifyArgs, out: &mut impl Write) -> Result<bool, String> {
     Ok(judgement.is_valid())
 }
 
-fn named(name: &str) -> Result<&'static Preset, String> {
-    preset::find(name).ok_or_else(|| {
-        format!("there is no preset \"{name}\": {}; `hookonce providers` lists them", nearest(name, &preset::names()))
-    })
-}
-
 /// What the preset verifies with, or what is missing.
 fn key_material(args: &VerifyArgs, trial: &Trial) -> Result<KeyMaterial, String> {
     let (scheme, name) = (&trial.compiled.scheme, trial.preset.name);
@@ -126,10 +121,11 @@ fn key_material(args: &VerifyArgs, trial: &Trial) -> Result<KeyMaterial, String>
             args.public_key.as_ref().ok_or_else(|| format!("--public-key is needed to verify with the preset \"{name}\""))?;
         vec![Secret::new(key.as_bytes())]
     } else {
-        args.secrets.clone()
+        let held = args.secret_variables.iter().map(|name| choice::secret_of(name));
+        args.secrets.iter().cloned().map(Ok).chain(held).collect::<Result<_, _>>()?
     };
     if secrets.is_empty() {
-        return Err(format!("--secret is needed to verify with the preset \"{name}\""));
+        return Err(format!("--secret is needed, or --secret-env, to verify with the preset \"{name}\""));
     }
     Ok(KeyMaterial { secrets, id: args.key_id.clone() })
 }

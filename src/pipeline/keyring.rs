@@ -17,7 +17,7 @@ use rustls::RootCertStore;
 use tokio::time::{Instant, timeout};
 
 use super::upstream;
-use crate::scheme::{Key, KeyDocument, Scheme};
+use crate::scheme::{DocumentKind, Key, KeyDocument, Scheme};
 use crate::telemetry::Telemetry;
 
 /// How long keys are good for. Providers change them once in months, and announce a new one by its name.
@@ -29,13 +29,39 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 /// Documents that are kept: a provider has one, or one for each region.
 const DOCUMENTS_MAX: usize = 64;
+/// Fetches in a row, and the time after which there may be one more. Where deliveries name the place of their key, anybody
+/// can name a new one.
+const BURST: u32 = 10;
+const PACE: Duration = Duration::from_secs(3);
 
 /// Fetched keys, shared by all deliveries.
 #[derive(Debug)]
 pub struct Keyring {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-    // A std mutex: never held across an await.
-    held: Mutex<HashMap<Uri, Arc<Shelf>>>,
+    // Std mutexes: never held across an await.
+    held: Mutex<HashMap<Place, Arc<Shelf>>>,
+    pace: Mutex<Pace>,
+}
+
+/// Keys are made for one provider's scheme: another one's would judge by another algorithm.
+type Place = (Arc<str>, Uri);
+
+/// How many fetches may be made now.
+#[derive(Debug)]
+struct Pace {
+    left: u32,
+    since: Instant,
+}
+
+impl Pace {
+    /// Whether there may be one more.
+    fn take(&mut self) -> bool {
+        let gained = u32::try_from(self.since.elapsed().as_nanos() / PACE.as_nanos()).unwrap_or(BURST);
+        if gained > 0 {
+            (self.left, self.since) = ((self.left.saturating_add(gained)).min(BURST), Instant::now());
+        }
+        self.left.checked_sub(1).map(|left| self.left = left).is_some()
+    }
 }
 
 /// One document: whoever comes while it is fetched waits for it.
@@ -50,6 +76,8 @@ struct Fetched {
     keys: Option<Arc<[Key]>>,
     /// When it was last asked for, whatever came of it.
     asked: Option<Instant>,
+    /// Whether somebody is asking for it now.
+    is_fetching: bool,
     /// When the keys came.
     came: Option<Instant>,
 }
@@ -65,18 +93,18 @@ impl Keyring {
 
     pub fn trusting(roots: RootCertStore) -> Result<Self, rustls::Error> {
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(upstream::connector(roots)?);
-        Ok(Self { client, held: Mutex::default() })
+        Ok(Self { client, held: Mutex::default(), pace: Mutex::new(Pace { left: BURST, since: Instant::now() }) })
     }
 
     /// The keys of a document: those that are kept, or fetched now. `lacks` says that the kept ones were not enough.
     pub async fn keys(
         &self,
-        scheme: &Scheme,
+        (provider, scheme): (&str, &Scheme),
         document: &KeyDocument,
         lacks: bool,
         telemetry: &Telemetry,
     ) -> Result<Arc<[Key]>, Unavailable> {
-        let shelf = self.shelf(&document.url)?;
+        let shelf = self.shelf(provider, &document.url)?;
         if let Some(kept) = shelf.kept(lacks) {
             return kept;
         }
@@ -85,12 +113,17 @@ impl Keyring {
         if let Some(kept) = shelf.kept(lacks) {
             return kept;
         }
+        // Only a place that has never given a key, and that a delivery has named, is somebody's whim.
+        let is_named = document.kind == DocumentKind::Certificate && shelf.fetched().keys.is_none();
+        if is_named && !self.pace.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Err(Unavailable("keys are asked for at too many places at once".into()));
+        }
+        // Noted before, and ended in any case: who hangs up meanwhile has asked all the same.
+        let _asking = shelf.asking();
         let fetched = timeout(FETCH_TIMEOUT, self.fetch(&document.url)).await.unwrap_or_else(|_| Err("no answer in time".into()));
         let read = fetched.map(|bytes| scheme.keys_of(document.kind, &bytes));
         let read = read.and_then(|keys| if keys.is_empty() { Err("it holds no key that fits".to_owned()) } else { Ok(keys) });
         telemetry.keys_fetched(read.is_ok());
-        // Only now: who comes while it is fetched waits for what comes of it.
-        shelf.note(|fetched| fetched.asked = Some(Instant::now()));
         let keys: Arc<[Key]> = match read {
             Ok(keys) => keys.into(),
             Err(why) => return shelf.failed(&document.url, &why),
@@ -100,19 +133,23 @@ impl Keyring {
         Ok(keys)
     }
 
-    fn shelf(&self, url: &Uri) -> Result<Arc<Shelf>, Unavailable> {
+    fn shelf(&self, provider: &str, url: &Uri) -> Result<Arc<Shelf>, Unavailable> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shelf) = held.get(url) {
+        let place = (provider.into(), url.clone());
+        if let Some(shelf) = held.get(&place) {
             return Ok(Arc::clone(shelf));
         }
         if held.len() >= DOCUMENTS_MAX {
-            // Those that never gave a key, asked for by whoever named them, go first.
-            held.retain(|_, shelf| shelf.fetched().keys.is_some());
+            // Those that never gave a key, named by anybody, go once they may be asked for again; then the oldest.
+            held.retain(|_, shelf| shelf.fetched().keys.is_some() || shelf.is_tried());
+            let oldest = held.iter().filter(|(_, shelf)| !shelf.is_tried()).min_by_key(|(_, shelf)| shelf.fetched().came);
+            let oldest = oldest.map(|(place, _)| place.clone()).filter(|_| held.len() >= DOCUMENTS_MAX);
+            oldest.map(|place| held.remove(&place));
         }
         if held.len() >= DOCUMENTS_MAX {
             return Err(Unavailable("too many documents with keys are asked for".into()));
         }
-        Ok(Arc::clone(held.entry(url.clone()).or_default()))
+        Ok(Arc::clone(held.entry(place).or_default()))
     }
 
     async fn fetch(&self, url: &Uri) -> Result<Bytes, String> {
@@ -127,7 +164,27 @@ impl Keyring {
     }
 }
 
+/// Somebody is asking; until this is dropped.
+struct Asking<'a>(&'a Shelf);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.note(|fetched| fetched.is_fetching = false);
+    }
+}
+
 impl Shelf {
+    fn asking(&self) -> Asking<'_> {
+        self.note(|fetched| (fetched.asked, fetched.is_fetching) = (Some(Instant::now()), true));
+        Asking(self)
+    }
+
+    /// Whether it has been asked for so lately that it is not asked for again, or is being asked for.
+    fn is_tried(&self) -> bool {
+        let fetched = self.fetched();
+        fetched.is_fetching || fetched.asked.is_some_and(|asked| asked.elapsed() < PAUSE)
+    }
+
     fn fetched(&self) -> MutexGuard<'_, Fetched> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,8 +200,10 @@ impl Shelf {
         let is_fresh = fetched.came.is_some_and(|came| came.elapsed() < FRESH);
         match &fetched.keys {
             // Old keys are better than none while new ones cannot be had.
-            Some(keys) if is_tried || (is_fresh && !lacks) => Some(Ok(Arc::clone(keys))),
-            None if is_tried => Some(Err(Unavailable("the provider's keys could not be fetched a moment ago".into()))),
+            Some(keys) if (is_tried && !fetched.is_fetching) || (is_fresh && !lacks) => Some(Ok(Arc::clone(keys))),
+            None if is_tried && !fetched.is_fetching => {
+                Some(Err(Unavailable("the provider's keys could not be fetched a moment ago".into())))
+            }
             _ => None,
         }
     }

@@ -157,7 +157,7 @@ impl Pipeline {
 
     /// The keys that the provider publishes, where it does and none are configured.
     async fn published_keys(&self, route: &Route, delivery: &Delivery) -> Result<Option<Arc<[Key]>>, Refusal> {
-        let Provider { scheme, keys, enforce, reject_status, .. } = route.provider.as_ref();
+        let Provider { name, scheme, keys, enforce, reject_status, .. } = route.provider.as_ref();
         let (true, Some(document)) = (keys.is_empty(), scheme.key_document(&delivery.received())) else { return Ok(None) };
         let document = match document {
             Ok(document) => document,
@@ -167,9 +167,9 @@ impl Pipeline {
                 return Err(Refusal::Unverified { reason, status: *reject_status });
             }
         };
-        let mut held = self.keyring.keys(scheme, &document, false, &self.telemetry).await;
+        let mut held = self.keyring.keys((name, scheme), &document, false, &self.telemetry).await;
         if held.as_ref().is_ok_and(|held| !scheme.knows_key(held, &delivery.received())) {
-            held = self.keyring.keys(scheme, &document, true, &self.telemetry).await;
+            held = self.keyring.keys((name, scheme), &document, true, &self.telemetry).await;
         }
         match held {
             Err(_) if !enforce => Ok(None),

@@ -5,6 +5,8 @@ use super::layout::Layout;
 use super::place::{Place, Site};
 use super::secret_form::SecretEncoding;
 use super::signature::Spot;
+use super::template::Source;
+use super::timestamp::{Timestamp, Unit};
 use super::way::Way;
 use super::{IdRule, Scheme};
 use crate::config::units::Written;
@@ -40,9 +42,22 @@ impl Scheme {
         self.ways.first().map_or("", |way| way.algorithm.as_str())
     }
 
-    /// Whether the whole body is signed.
-    pub fn covers_body(&self) -> bool {
-        self.covers(&Place::Body)
+    /// Whether verifying is little more than a MAC: nothing of the body is read, nothing is changed before it is signed.
+    pub fn is_plain(&self) -> bool {
+        let is_plain = |way: &Way| {
+            let mut values = way.signed.iter().flat_map(|template| template.values());
+            let is_fed = |source: &Source| match source {
+                Source::Body | Source::Timestamp => true,
+                Source::At(site) => site.is_in_head(),
+                _ => false,
+            };
+            let is_stamp =
+                |timestamp: &Timestamp| timestamp.at.is_in_head() && matches!(timestamp.unit, Unit::Seconds | Unit::Milliseconds);
+            values.all(|value| value.functions.is_empty() && value.sources.iter().all(is_fed))
+                && way.timestamp.as_ref().is_none_or(is_stamp)
+                && matches!(&way.signature.at, Spot::One(place) if place.header().is_some())
+        };
+        matches!(self.ways.as_slice(), [way] if is_plain(way))
     }
 }
 
@@ -99,6 +114,10 @@ impl super::signature::Signature {
 }
 
 impl Site {
+    fn is_in_head(&self) -> bool {
+        matches!(self, Self::Part(_) | Self::Request(Place::Header(_) | Place::Query(_)))
+    }
+
     fn describe(&self) -> String {
         match self {
             Self::Request(place) => place.to_string(),

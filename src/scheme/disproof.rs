@@ -73,7 +73,7 @@ impl Disproof {
             Self::TooManySignatures => "the header holds more signatures than any sender has reason to send",
             Self::MissingSignedValue => "a value that the signature covers, such as a header with the event's id, is not there",
             Self::MissingTimestamp => "the signed timestamp is not there",
-            Self::MalformedTimestamp => "the timestamp is not a plain number in the scheme's unit",
+            Self::MalformedTimestamp => "the timestamp is not written as the scheme's unit is",
             Self::UnknownKey => "it names a key that is none of those configured: the `id` of a secret is another one",
             Self::Altered => {
                 "the signature holds, but what it vouches for is not what came: the body was changed after it was signed, or it was \

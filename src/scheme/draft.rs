@@ -121,7 +121,8 @@ impl Scheme {
     /// signature covers must be there already.
     pub fn sign(&self, key: &Key, draft: &mut Draft, now: SystemTime) -> Result<(), String> {
         // What decides between ways may be there only once it is signed: then the first one is meant.
-        let (place, way) = self.way(&draft.received()).or_else(|| Some((0, self.ways.first()?))).ok_or("has no way to sign")?;
+        let (place, way) =
+            self.way(&draft.received()).ok().flatten().or_else(|| Some((0, self.ways.first()?))).ok_or("has no way to sign")?;
         let material = key.of_way(place).ok_or("is signed in a way that this key is not for")?;
         let signer = Signing { way, material, key, scheme: self, now };
         match (way.algorithm.jwt_name(), &way.each) {
@@ -202,7 +203,7 @@ impl Signing<'_> {
         [lists, others].concat()
     }
 
-    /// A timestamp in the body is the event's own, and stays where it is there.
+    /// Writes the time where it belongs.
     fn put_timestamp(&self, draft: &mut Draft, place: &Place, stamp: &str) -> Result<(), String> {
         if let Place::Json(pointer) = place {
             // A number where it is one.
@@ -242,10 +243,10 @@ impl Signing<'_> {
         let mut scene = self.way.scene(parts.beside(), &received, self.scheme.public_url.as_ref());
         scene.timestamp = stamp.map(str::as_bytes);
         scene.item = item;
-        let message = match self.way.signed.first() {
-            Some(template) => scene.message(template).map_err(|_| self.missing(draft))?,
-            None => super::key::Message::new(),
-        };
+        let mut message = super::key::Message::new();
+        if let Some(template) = self.way.signed.first() {
+            scene.write(template, &mut message).map_err(|_| self.missing(draft))?;
+        }
         let signature = self.material.sign(&message)?;
         self.way.encoding.encode(&signature).ok_or_else(|| "is a token that no text can hold".to_owned())
     }

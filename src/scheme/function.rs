@@ -14,6 +14,8 @@ use super::public_url::{with_port, without_port};
 pub(super) enum Function {
     Lower,
     Upper,
+    /// As it is, on one line: a value with a line break is refused.
+    Line,
     Md5Hex,
     Sha1Hex,
     Sha256Hex,
@@ -37,9 +39,10 @@ pub(super) enum Function {
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 17] = [
+    const ALL: [(&'static str, Self); 18] = [
         ("lower", Self::Lower),
         ("upper", Self::Upper),
+        ("line", Self::Line),
         ("md5_hex", Self::Md5Hex),
         ("sha1_hex", Self::Sha1Hex),
         ("sha256_hex", Self::Sha256Hex),
@@ -61,10 +64,25 @@ impl Function {
         Self::ALL.iter().find(|(other, _)| *other == name).map(|(_, function)| *function)
     }
 
+    /// Whether two values that differ still differ afterwards, so that what is signed changed is signed itself.
+    pub fn keeps_apart(self) -> bool {
+        !matches!(self, Self::Lower | Self::Upper | Self::Crc32 | Self::Unescaped)
+    }
+
+    /// Whether a value can be given to it.
+    pub fn takes(self, value: &[u8]) -> bool {
+        match self {
+            Self::Line => memchr::memchr2(b'\n', b'\r', value).is_none(),
+            // What is not text cannot be written as such, and must not be taken for something that can.
+            Self::JsonString => std::str::from_utf8(value).is_ok(),
+            _ => true,
+        }
+    }
+
     /// The value changed. `Sign` needs a key, and is not for here: it gives nothing.
     pub fn of<'a>(self, value: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
         let text = || String::from_utf8_lossy(&value);
-        if self == Self::Unescaped && memchr::memchr(b'%', &value).is_none() {
+        if self == Self::Line || (self == Self::Unescaped && memchr::memchr(b'%', &value).is_none()) {
             return value;
         }
         Cow::Owned(match self {
@@ -84,7 +102,7 @@ impl Function {
             Self::EncodeComponent => escaped(&value, b"-_.!~*'()"),
             Self::WithPort => with_port(&text()).into_bytes(),
             Self::WithoutPort => without_port(&text()).into_bytes(),
-            Self::Sign => Vec::new(),
+            Self::Line | Self::Sign => Vec::new(),
         })
     }
 }

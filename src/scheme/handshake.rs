@@ -10,10 +10,11 @@ use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde_json::{Map, Value as Json};
 
+use super::function::Function;
 use super::key::is_token;
 use super::place::Place;
 use super::template::{Source, Template};
-use super::way::When;
+use super::way::{Way, When};
 use super::{Key, Proof, Received, Scheme, Site, locate};
 use crate::config::Secret;
 use crate::config::reader::{At, FromNode, Reader, choices};
@@ -75,8 +76,9 @@ choices!(MethodWord { Get = "GET", Post = "POST", Head = "HEAD", Put = "PUT" });
 
 /// The longest value that is echoed. Challenges are a few dozen bytes.
 const ECHO_BYTES_MAX: usize = 1024;
-/// The longest value that is signed for whoever asks.
+/// The longest value that is signed for whoever asks, and the shortest: `null` is a document too.
 const SIGNED_BYTES_MAX: usize = 128;
+const SIGNED_BYTES_MIN: usize = 16;
 
 impl Handshake {
     /// A challenge is a small thing; a large body is not searched for one.
@@ -94,7 +96,7 @@ impl Handshake {
         if !is_admitted || *received.method != self.method || received.body.len() > Self::BODY_BYTES_MAX {
             return None;
         }
-        if !self.when.iter().all(|when| when.holds(received)) {
+        if !self.when.iter().all(|when| when.holds(received).unwrap_or(false)) {
             return None;
         }
         if let Some(guard) = &self.guard
@@ -114,8 +116,28 @@ impl Handshake {
         self.when.iter().map(|when| &when.place).chain(self.guard.as_ref().map(|guard| &guard.place)).chain(self.reply.places())
     }
 
+    /// What does not go with the scheme: what is signed in an answer must be signed by a MAC. A token would give itself away,
+    /// and the other half of a public key is not ours.
+    pub fn misfit(&self, scheme: &Scheme) -> Option<&'static str> {
+        let signs =
+            self.reply.templates().into_iter().flat_map(Template::values).any(|value| value.functions.contains(&Function::Sign));
+        let (is_mac, is_body) = (scheme.ways.iter().all(Way::is_mac), scheme.ways.iter().all(Way::signs_body));
+        if signs && !is_mac {
+            Some("signs its answer, and this scheme has no MAC to sign with")
+        } else if signs && !self.signed && !is_body {
+            Some("is unsigned and signs its answer: whoever asks could have a delivery of this scheme signed")
+        } else {
+            None
+        }
+    }
+
     fn keeps_its_shape(&self, node: &Node, at: &At<'_>) -> bool {
-        let problem = if self.signed {
+        let unknown = [Source::Secret, Source::Timestamp]
+            .into_iter()
+            .find(|source| self.reply.templates().iter().any(|template| template.has(source)));
+        let problem = if unknown.is_some() {
+            Some(("has a {secret} or a {timestamp} in its answer, which is nobody's to give", "echo what the challenge holds"))
+        } else if self.signed {
             None
         } else if self.is_unsigned_body() && self.answer == Answerer::Upstream {
             Some((
@@ -154,14 +176,17 @@ fn place_of(source: &Source) -> Option<&Place> {
 }
 
 impl Reply {
-    fn places(&self) -> impl Iterator<Item = &Place> {
+    fn templates(&self) -> Vec<&Template> {
         let of_content: Vec<&Template> = match &self.content {
             Content::Empty => Vec::new(),
             Content::Text(template) => vec![template],
             Content::Json(fields) => fields.iter().filter_map(|(_, field)| field.template()).collect(),
         };
-        let templates = of_content.into_iter().chain(self.headers.iter().map(|(_, template)| template));
-        templates.flat_map(Template::sources).filter_map(place_of)
+        of_content.into_iter().chain(self.headers.iter().map(|(_, template)| template)).collect()
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.templates().into_iter().flat_map(Template::sources).filter_map(place_of)
     }
 
     /// What is answered. `None` where a value is missing, or is not one to echo.
@@ -213,11 +238,13 @@ impl Scheme {
         // Whoever asks gets a signature: of what could be a delivery there is none.
         let is_refused = Cell::new(false);
         let sign = |bytes: &[u8]| {
-            is_refused.set(is_refused.get() || !is_token_like(bytes));
+            is_refused.set(is_refused.get() || !is_token_like(bytes) || !way.is_mac());
             let material = keys.first().and_then(|key| key.of_way(0));
             let message = [super::key::Chunk::Bytes(bytes.into())];
             let signature = material.and_then(|material| material.sign(&message).ok());
-            signature.and_then(|signature| way.encoding.encode(&signature)).unwrap_or_default().into_bytes()
+            let written = signature.and_then(|signature| way.encoding.encode(&signature));
+            is_refused.set(is_refused.get() || written.is_none());
+            written.unwrap_or_default().into_bytes()
         };
         let mut scene = way.scene(super::layout::Beside::default(), received, self.public_url.as_ref());
         scene.sign = Some(&sign);
@@ -230,7 +257,7 @@ impl Scheme {
 fn is_token_like(bytes: &[u8]) -> bool {
     let unpadded = bytes.strip_suffix(b"==").or_else(|| bytes.strip_suffix(b"=")).unwrap_or(bytes);
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_+/.-".contains(byte);
-    (1..=SIGNED_BYTES_MAX).contains(&bytes.len()) && unpadded.iter().all(is_plain)
+    (SIGNED_BYTES_MIN..=SIGNED_BYTES_MAX).contains(&bytes.len()) && unpadded.iter().all(is_plain)
 }
 
 impl FromNode for Handshake {

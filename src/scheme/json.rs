@@ -35,8 +35,37 @@ pub(crate) fn items<'b>(body: &'b [u8], list: &Pointer) -> Result<Option<Vec<&'b
         Some(Sought::Repeated) => return Err(super::locate::RepeatedError),
         Some(Sought::Absent) | None => return Ok(None),
     };
-    let items: Option<Vec<&RawValue>> = serde_json::from_str(raw.get()).ok();
-    Ok(items.filter(|items| items.len() <= ITEMS_MAX))
+    Ok(serde_json::from_str::<Items<'_>>(raw.get()).ok().map(|items| items.0))
+}
+
+/// A list that is bounded while it is read.
+struct Items<'de>(Vec<&'de RawValue>);
+
+impl<'de> Deserialize<'de> for Items<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bounded;
+
+        impl<'de> Visitor<'de> for Bounded {
+            type Value = Items<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of a few thousand items at most")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    if items.len() >= ITEMS_MAX {
+                        return Err(serde::de::Error::custom("too many items"));
+                    }
+                    items.push(item);
+                }
+                Ok(Items(items))
+            }
+        }
+
+        deserializer.deserialize_seq(Bounded)
+    }
 }
 
 /// Providers batch up to a thousand events.

@@ -69,7 +69,8 @@ impl Material {
             Primitive::Hmac(Digest::Sha1) => Self::HmacSha1(Hmac::new_from_slice(bytes).map_err(unusable)?),
             Primitive::Hmac(Digest::Sha256) => Self::HmacSha256(Hmac::new_from_slice(bytes).map_err(unusable)?),
             Primitive::Hmac(Digest::Sha384) => Self::HmacSha384(Hmac::new_from_slice(bytes).map_err(unusable)?),
-            Primitive::Hmac(Digest::Md5 | Digest::Sha512) => Self::HmacSha512(Hmac::new_from_slice(bytes).map_err(unusable)?),
+            Primitive::Hmac(Digest::Sha512) => Self::HmacSha512(Hmac::new_from_slice(bytes).map_err(unusable)?),
+            Primitive::Hmac(Digest::Md5) => return Err("is for an algorithm that there is not".to_owned()),
             Primitive::Digest(digest) => Self::Digest(digest, Secret::new(bytes)),
             Primitive::Public(verifier) => Self::Public(verifier, public_key::read(verifier, bytes)?),
             Primitive::Token => Self::Token(Secret::new(bytes)),
@@ -206,6 +207,17 @@ mod tests {
             assert_eq!(signed(Primitive::Hmac(digest), b"Jefe", &data), expected);
         }
         assert!(signed(Primitive::Hmac(Digest::Sha512), b"Jefe", &data).starts_with("164b7a7bfcf819e2e395fbe73b56e0a3"));
+    }
+
+    #[test]
+    fn a_mac_is_the_same_however_its_message_is_cut() {
+        let text = "what is signed, over and over. ".repeat(20);
+        let whole = [Chunk::Bytes(Cow::Borrowed(text.as_bytes()))];
+        let expected = signed(Primitive::Hmac(Digest::Sha256), b"Jefe", &whole);
+        for size in [1, 7, 64, 127, 128, 129, 300] {
+            let cut: Message<'_> = text.as_bytes().chunks(size).map(|chunk| Chunk::Bytes(Cow::Borrowed(chunk))).collect();
+            assert_eq!(signed(Primitive::Hmac(Digest::Sha256), b"Jefe", &cut), expected, "{size}");
+        }
     }
 
     #[test]

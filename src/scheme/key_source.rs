@@ -33,7 +33,8 @@ pub enum DocumentKind {
     Certificate,
 }
 
-/// `sns.*.amazonaws.com`: a star stands for one label.
+/// `sns.*.amazonaws.com`: a star stands for the name of a region, such as `us-east-1`. Any label would be too many: some of
+/// them are whoever's has the bucket of that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HostPattern(Vec<String>);
 
@@ -48,9 +49,18 @@ impl HostPattern {
 
     fn matches(&self, host: &str) -> bool {
         let labels: Vec<&str> = host.split('.').collect();
-        let matches = |(pattern, label): (&String, &&str)| if pattern == "*" { is_plain(label) } else { pattern == label };
+        let matches = |(pattern, label): (&String, &&str)| if pattern == "*" { is_region(label) } else { pattern == label };
         labels.len() == self.0.len() && self.0.iter().zip(&labels).all(matches)
     }
+}
+
+/// Words joined by hyphens, at least two of them, and a number.
+fn is_region(label: &str) -> bool {
+    let mut parts: Vec<&str> = label.split('-').collect();
+    let number = parts.pop().unwrap_or_default();
+    let is_word = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());
+    let is_number = (1..=2).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
+    parts.len() >= 2 && is_number && parts.iter().all(is_word)
 }
 
 fn is_plain(label: &str) -> bool {
@@ -78,12 +88,14 @@ impl KeySource {
 fn pinned(text: &str, hosts: &[HostPattern]) -> Option<Uri> {
     let rest = text.strip_prefix("https://")?;
     let (host, path) = rest.split_once('/')?;
-    let is_plain_path = path.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./".contains(&b)) && !path.contains("..");
+    let is_plain_byte = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
+    let is_step = |step: &str| !matches!(step, "" | "." | "..");
+    let is_plain_path = path.bytes().all(is_plain_byte) && path.split('/').all(is_step);
     (is_plain_path && hosts.iter().any(|pattern| pattern.matches(host))).then(|| text.parse().ok())?
 }
 
 impl Scheme {
-    /// What has to be fetched before a delivery can be judged. `None`: its keys are configured.
+    /// What has to be fetched before a delivery can be judged, unless a key is configured. `None`: this scheme fetches nothing.
     pub fn key_document(&self, received: &Received<'_>) -> Option<Result<KeyDocument, Disproof>> {
         self.keys.as_ref().map(|source| source.document(received))
     }
@@ -180,7 +192,7 @@ impl FromNode for KeySource {
                     at.error(
                         node,
                         "names a host that is none",
-                        "write hosts = [\"sns.*.amazonaws.com\"]: a star stands for one label",
+                        "write hosts = [\"sns.*.amazonaws.com\"]: a star stands for a region",
                     );
                 }
                 patterns.map(|hosts| Self::Certificate { at: place, hosts, ends })
@@ -216,6 +228,11 @@ mod tests {
             "https://sns.us-east-1.amazonaws.com/a/../x.pem",
             "https://sns.us-east-1.amazonaws.com/x.pem?a=b",
             "https://SNS.us-east-1.amazonaws.com/x.pem",
+            "https://sns.s3.amazonaws.com/x.pem",
+            "https://sns.s3-us-west-2.amazonaws.com/x.pem",
+            "https://sns.s3-accelerate.amazonaws.com/x.pem",
+            "https://sns.us-east-1.amazonaws.com//x.pem",
+            "https://sns.us-east-1.amazonaws.com/./x.pem",
         ] {
             assert_eq!(pinned(wrong, &hosts), None, "{wrong}");
         }

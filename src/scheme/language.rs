@@ -97,8 +97,8 @@ fn variants(node: &Node, at: &At<'_>, common: &Reader<'_>) -> Option<Vec<Way>> {
         reader.finish();
         ways.push(way);
     }
-    let conditional = |way: &&Option<Way>| way.as_ref().is_some_and(|way| way.when.is_none());
-    if ways.iter().rev().skip(1).find(conditional).is_some() {
+    let is_unconditional = |way: &Option<Way>| way.as_ref().is_some_and(|way| way.when.is_none());
+    if ways.iter().rev().skip(1).any(is_unconditional) {
         at.error(node, "has a way without `when` that is not the last: those behind it never count", "move it to the end");
     }
     if ways.len() == list.len() { ways.into_iter().collect() } else { None }
@@ -180,6 +180,8 @@ fn refuse_what_a_token_has_not(reader: &Reader<'_>, algorithm: Algorithm) {
 
 /// Notes what does not fit together.
 fn check(reader: &Reader<'_>, way: &Way, has_signature: bool) {
+    check_templates(reader, way);
+    check_leftovers(reader, way);
     let has = |source: &Source| way.signed.iter().any(|template| template.has(source));
     if has(&Source::Timestamp) && !reader.has("timestamp") {
         let help = "add timestamp = { at = { header = \"X-Timestamp\" }, unit = \"s\", tolerance = \"5m\" }";
@@ -204,12 +206,48 @@ fn check(reader: &Reader<'_>, way: &Way, has_signature: bool) {
         };
         note(reader, "signed", what, help);
     }
-    if way.signed.iter().flat_map(Template::values).any(|value| value.functions.contains(&Function::Sign)) {
-        note(reader, "signed", "signs inside of what is signed", "{sign(...)} is for the answer to a challenge");
-    }
     if has_signature {
         check_parts(reader, way);
         check_items(reader, way);
+    }
+}
+
+/// What templates may hold depends on where they stand.
+fn check_templates(reader: &Reader<'_>, way: &Way) {
+    let agreed = way.agreements.iter().flat_map(|agreement| &agreement.is).map(|template| ("match", template));
+    let signed = way.signed.iter().map(|template| ("signed", template));
+    for (key, template) in signed.chain(agreed) {
+        for value in template.values() {
+            if value.functions.contains(&Function::Sign) {
+                note(reader, key, "signs inside of what is signed", "{sign(...)} is for the answer to a challenge");
+            }
+            let is_alone = value.sources == [Source::Secret] && value.functions.is_empty();
+            if value.sources.contains(&Source::Secret) && (key == "match" || !is_alone) {
+                note(reader, key, "has a {secret} that is not plain text of a digest", "put {secret} by itself into `signed`");
+            }
+        }
+        if key == "match" && template.has(&Source::Timestamp) && !reader.has("timestamp") {
+            note(reader, key, "uses {timestamp}, and no `timestamp` says where that is", "add timestamp = { at = ... }");
+        }
+    }
+    if !way.signed.iter().all(Template::holds_something) {
+        note(reader, "signed", "may hold nothing of the request", "add {body}, or a value that must be there");
+    }
+}
+
+/// Keys that would do nothing, and places that are many.
+fn check_leftovers(reader: &Reader<'_>, way: &Way) {
+    let is_token = way.algorithm == Algorithm::Token;
+    if !way.leeway.is_zero() && way.algorithm.jwt_name().is_none() {
+        note(reader, "leeway", "is for tokens with times of their own", "remove it, or set the tolerance of `timestamp`");
+    }
+    if way.encoding == Encoding::Text && !is_token {
+        note(reader, "encoding", "is for tokens alone: a signature is bytes", "write \"hex\" or \"base64\"");
+    }
+    for (key, site) in sites(way) {
+        if matches!(site, Site::Request(Place::EachJson(_))) {
+            note(reader, key, "names a value in every item", "name one value; /*/ is for event ids");
+        }
     }
 }
 
@@ -327,7 +365,7 @@ fn spot(reader: &Reader<'_>, node: &Node, at: &At<'_>) -> Option<Spot> {
             at.error(node, "is not what a header name begins with", "write \"X-Signature-\" for X-Signature-1 and so on");
             return None;
         }
-        return Some(Spot::Numbered(prefix));
+        return Some(Spot::Numbered(prefix.to_ascii_lowercase()));
     }
     match Site::read(reader, node, at)? {
         Site::Request(Place::EachJson(_)) => {

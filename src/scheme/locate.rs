@@ -67,8 +67,10 @@ fn inside(within: &Within, received: &Received<'_>) -> Result<Option<Vec<u8>>, R
 
 /// All fields of a form or a query, decoded, in the order they were sent.
 pub(super) fn fields(pairs: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    pairs.split(|b| *b == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let middle = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
+    let ends = memchr::memchr_iter(b'&', pairs).chain([pairs.len()]);
+    let slices = ends.scan(0, |start, end| pairs.get(std::mem::replace(start, end + 1)..end));
+    slices.filter(|pair| !pair.is_empty()).map(|pair| {
+        let middle = memchr::memchr(b'=', pair).unwrap_or(pair.len());
         (percent_decoded(&pair[..middle]), percent_decoded(pair.get(middle + 1..).unwrap_or_default()))
     })
 }
@@ -106,7 +108,7 @@ fn parameter<'a>(name: &str, pairs: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, R
 
 /// `+` is a space and `%41` an `A`; a percent sign without two hex digits stands for itself.
 fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.iter().any(|b| matches!(b, b'%' | b'+')) {
+    if memchr::memchr2(b'%', b'+', text).is_none() {
         return Cow::Borrowed(text);
     }
     let mut decoded = Vec::with_capacity(text.len());

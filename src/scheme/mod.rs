@@ -147,7 +147,7 @@ impl Scheme {
         if let Some(Err(reason)) = self.key_document(received) {
             return Err(reason);
         }
-        let (way, judge) = self.way(received).ok_or(Disproof::OtherVersion)?;
+        let (way, judge) = self.way(received)?.ok_or(Disproof::OtherVersion)?;
         let court = Court { way, keys, public_url: self.public_url.as_ref(), now };
         judge.verify(received, court).map(|slot| Proof { slot })
     }
@@ -165,14 +165,21 @@ impl Scheme {
     }
 
     /// The way that counts for a request.
-    fn way(&self, received: &Received<'_>) -> Option<(usize, &Way)> {
-        self.ways.iter().enumerate().find(|(_, way)| way.when.as_ref().is_none_or(|when| when.holds(received)))
+    fn way(&self, received: &Received<'_>) -> Result<Option<(usize, &Way)>, Disproof> {
+        for (place, way) in self.ways.iter().enumerate() {
+            if way.when.as_ref().map_or(Ok(true), |when| when.holds(received))? {
+                return Ok(Some((place, way)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the signature covers what stands at this place, so that nobody could have changed it.
     pub fn covers(&self, place: &Place) -> bool {
+        // The query of a URL that is configured whole is that one, whatever a request's is.
+        let is_fixed = matches!(place, Place::Query(_)) && self.public_url.as_ref().is_some_and(PublicUrl::has_query);
         let site = Site::Request(place.clone());
-        self.ways.iter().all(|way| way.covers(&site))
+        !is_fixed && self.ways.iter().all(|way| way.covers(&site))
     }
 
     /// The largest age of a signed timestamp, if the scheme has one; of several, the shortest.
@@ -187,7 +194,7 @@ impl Scheme {
 
     /// The time that the timestamp tells, since 1970, whether or not the signature holds. For explanations only.
     pub fn claimed_time(&self, received: &Received<'_>) -> Option<Duration> {
-        self.way(received)?.1.claimed_time(received)
+        self.way(received).ok()??.1.claimed_time(received)
     }
 
     /// Whether it cannot judge without knowing the URL that the provider calls.
@@ -206,7 +213,7 @@ impl Scheme {
 
     /// Whether the key that a delivery names is among these, or it names none.
     pub fn knows_key(&self, keys: &[Key], received: &Received<'_>) -> bool {
-        self.way(received).is_none_or(|(_, way)| way.knows_key(keys, received))
+        self.way(received).ok().flatten().is_none_or(|(_, way)| way.knows_key(keys, received))
     }
 
     /// Whether deliveries name the key they are signed with.

@@ -12,10 +12,10 @@ pub(super) fn boundary<'a>(headers: &HeaderMap, body: &'a [u8]) -> Option<&'a [u
     let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
     let kind = kind.to_str().ok()?;
     let start = kind.get(..FORM.len()).filter(|start| start.eq_ignore_ascii_case(FORM))?;
-    let parameters = kind[start.len()..].split(';').map(str::trim);
-    let named =
-        parameters.filter_map(|parameter| parameter.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("boundary"));
-    let named = named.map(|(_, value)| value.trim_matches('"'))?;
+    let parameters = kind[start.len()..].split(';').filter_map(|parameter| parameter.trim().split_once('='));
+    let mut named = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("boundary"));
+    let (Some((_, named)), None) = (named.next(), named.next()) else { return None };
+    let named = named.trim_matches('"');
     let line = &body[..position(body, b"\r\n")?];
     (line.strip_prefix(b"--")? == named.as_bytes() && !named.is_empty()).then_some(line)
 }
@@ -26,7 +26,9 @@ const FORM: &str = "multipart/form-data";
 pub(super) fn field<'a>(name: &str, boundary: &[u8], body: &'a [u8]) -> Result<Option<&'a [u8]>, super::locate::RepeatedError> {
     let mut found = None;
     for (head, value) in parts(boundary, body) {
-        if name_of(head) == Some(name) && found.replace(value).is_some() {
+        // A part that cannot be named might be this one to somebody else.
+        let named = name_of(head).ok_or(super::locate::RepeatedError)?;
+        if named == name && found.replace(value).is_some() {
             return Err(super::locate::RepeatedError);
         }
     }
@@ -49,13 +51,19 @@ fn parts<'a>(boundary: &[u8], body: &'a [u8]) -> impl Iterator<Item = (&'a [u8],
     })
 }
 
-/// The `name` of a part's `Content-Disposition`.
+/// The `name` of a part: exactly `form-data; name="NAME"`, and perhaps a file's name. Readers differ on everything else.
 fn name_of(head: &[u8]) -> Option<&str> {
     let head = std::str::from_utf8(head).ok()?;
-    let line =
-        head.split("\r\n").find(|line| line.get(..20).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition:")))?;
-    let (_, rest) = line.split_once("; name=\"")?;
-    rest.split('"').next()
+    let is_it = |line: &&str| line.get(..19).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition"));
+    let mut lines = head.split("\r\n").filter(is_it);
+    let (Some(line), None) = (lines.next(), lines.next()) else { return None };
+    let rest = line[19..].strip_prefix(": form-data; name=\"")?;
+    let (name, rest) = rest.split_once('"')?;
+    let is_file = |rest: &str| {
+        let file = rest.strip_prefix("; filename=\"").and_then(|rest| rest.strip_suffix('"'));
+        file.is_some_and(|file| !file.contains(['"', '\\']))
+    };
+    (rest.is_empty() || is_file(rest)).then_some(name).filter(|name| !name.contains('\\'))
 }
 
 fn position(haystack: &[u8], needle: &[u8]) -> Option<usize> {
@@ -85,6 +93,14 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_readers_could_name_differently_spoils_the_form() {
+        for other in ["name=json", "Name=\"json\"", "name=\"a\"; name=\"json\"", "name=\"js\\on\"", "filename=\"a\""] {
+            let odd = BODY.replace("name=\"file\"; filename=\"json\"", other);
+            assert_eq!(field("json", b"--X", odd.as_bytes()), Err(RepeatedError), "{other}");
+        }
+    }
+
+    #[test]
     fn what_is_not_whole_is_left_out() {
         for body in ["", "--", "--X", "--X\r\n", "json=1", &BODY[..BODY.len() - 12], "--X\r\n\r\n"] {
             assert!(matches!(field("file", b"--X", body.as_bytes()), Ok(None)), "{body}");
@@ -102,6 +118,7 @@ mod tests {
         }
         for (kind, body) in [
             ("multipart/form-data; boundary=Y", BODY),
+            ("multipart/form-data; boundary=X; boundary=Y", BODY),
             ("multipart/form-data; boundary=", "--\r\n"),
             ("multipart/form-data", BODY),
             ("multipart/mixed; boundary=X", BODY),

@@ -2,6 +2,7 @@
 //!
 //! A preset can say nothing that a user's own section cannot.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -28,7 +29,7 @@ pub struct Preset {
 /// What a provider's deliveries look like. `{id}`, `{now}`, `{now_ms}` and `{now_rfc3339}` are filled in.
 #[derive(Debug)]
 pub struct Sample<'a> {
-    pub body: &'a str,
+    pub body: Cow<'a, str>,
     pub content_type: &'a str,
     pub headers: Vec<(String, String)>,
 }
@@ -98,7 +99,12 @@ impl Preset {
             _ => None,
         };
         Sample {
-            body: text("body").unwrap_or(r#"{"id":"{id}","type":"hookonce.test","created":{now}}"#),
+            body: match text("body") {
+                None => r#"{"id":"{id}","type":"hookonce.test","created":{now}}"#.into(),
+                // A form in parts has its line ends; others are broken only to be read.
+                Some(body) if body.contains('\r') => body.into(),
+                Some(body) => body.replace('\n', "").into(),
+            },
             content_type: text("content_type").unwrap_or("application/json"),
             headers: headers.iter().filter_map(header).collect(),
         }
@@ -146,12 +152,11 @@ mod tests {
     fn every_preset_compiles_and_none_is_left_out() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/presets")).unwrap();
         assert_eq!(files.count(), FILES.len());
-        assert!(names().len() >= 50, "{}", names().len());
+        assert!(names().len() >= 145, "{}", names().len());
         for name in names() {
             let compiled = find(name).unwrap().compile();
             assert!(compiled.is_ok(), "{name}: {compiled:?}");
         }
-        assert!(find("slack").unwrap().compile().unwrap().handshakes.len() == 1);
     }
 
     /// What only presets have; every other key is one of `[providers.NAME]`.
@@ -211,7 +216,7 @@ mod tests {
                 method: http::Method::POST,
                 uri: "/hooks".parse().unwrap(),
                 headers: headers.collect(),
-                body: filled(sample.body).into(),
+                body: filled(&sample.body).into(),
             };
             draft.headers.insert(http::header::CONTENT_TYPE, sample.content_type.parse().unwrap());
             if let Some(rule) = &event_id {
@@ -233,10 +238,10 @@ mod tests {
             let compiled = find(name).unwrap().compile().unwrap();
             compiled.event_id.unwrap().is_signed(&compiled.scheme)
         };
-        for name in ["slack", "standard-webhooks", "stripe", "svix", "adyen", "square"] {
+        for name in ["slack", "standard-webhooks", "stripe", "svix", "square"] {
             assert!(signed(name), "{name}");
         }
-        for name in ["github", "shopify", "razorpay", "linear", "twilio"] {
+        for name in ["github", "shopify", "razorpay", "linear", "twilio", "adyen"] {
             assert!(!signed(name), "{name}");
         }
     }

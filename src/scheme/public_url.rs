@@ -31,13 +31,22 @@ impl PublicUrl {
         Ok(Self { text: text.to_owned(), has_path, has_query })
     }
 
-    /// The URL that was called to send a request with this target, in three pieces.
-    pub(super) fn pieces<'a>(&'a self, target: &'a Uri) -> [&'a str; 3] {
-        match (self.has_query, self.has_path, target.query()) {
+    /// Whether it is the whole URL, so that a request's own query has to be the same, or none.
+    pub(super) fn has_query(&self) -> bool {
+        self.has_query
+    }
+
+    /// The URL that was called to send a request with this target, in three pieces. `None` where its query is another one.
+    pub(super) fn pieces<'a>(&'a self, target: &'a Uri) -> Option<[&'a str; 3]> {
+        let own = self.text.split_once('?').map(|(_, query)| query);
+        if self.has_query && target.query().is_some() && target.query() != own {
+            return None;
+        }
+        Some(match (self.has_query, self.has_path, target.query()) {
             (true, _, _) | (false, true, None) => [&self.text, "", ""],
             (false, true, Some(query)) => [&self.text, "?", query],
             (false, false, _) => [&self.text, target.path_and_query().map_or("/", |target| target.as_str()), ""],
-        }
+        })
     }
 }
 
@@ -99,13 +108,18 @@ mod tests {
             ("https://a.example", "https://a.example/path?x=1"),
             ("https://a.example/", "https://a.example/path?x=1"),
             ("https://a.example:8443/hooks", "https://a.example:8443/hooks?x=1"),
-            ("https://a.example/hooks/?y=2", "https://a.example/hooks/?y=2"),
-            ("https://a.example?y=2", "https://a.example?y=2"),
+            ("https://a.example/hooks/?x=1", "https://a.example/hooks/?x=1"),
         ] {
-            assert_eq!(PublicUrl::parse(configured).unwrap().pieces(&target).concat(), url);
+            assert_eq!(PublicUrl::parse(configured).unwrap().pieces(&target).unwrap().concat(), url);
         }
         let bare: Uri = "/path".parse().unwrap();
-        assert_eq!(PublicUrl::parse("https://a.example/hooks").unwrap().pieces(&bare).concat(), "https://a.example/hooks");
+        assert_eq!(
+            PublicUrl::parse("https://a.example/hooks").unwrap().pieces(&bare).unwrap().concat(),
+            "https://a.example/hooks"
+        );
+        let whole = PublicUrl::parse("https://a.example?y=2").unwrap();
+        assert_eq!(whole.pieces(&bare).unwrap().concat(), "https://a.example?y=2");
+        assert_eq!(whole.pieces(&target), None, "what was called is not what came");
         for wrong in ["", "a.example", "/hooks", "ftp://a.example", "https://", "https://a.example/#x"] {
             assert!(PublicUrl::parse(wrong).is_err(), "{wrong}");
         }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Received;
 use super::disproof::Disproof;
+use super::function::Function;
 use super::json::{self, Sought};
 use super::jwt::Token;
 use super::key::{Chunk, Message};
@@ -57,8 +58,10 @@ impl<'a> Scene<'a> {
     }
 
     /// The bytes of a template, in pieces that are borrowed wherever they can be.
-    pub fn message(&self, template: &'a Template) -> Result<Message<'a>, Disproof> {
-        let mut message = Message::new();
+    ///
+    /// They are put into a message that is there, so that it need not be moved.
+    pub fn write(&self, template: &'a Template, message: &mut Message<'a>) -> Result<(), Disproof> {
+        message.clear();
         for piece in template.pieces() {
             match piece {
                 Piece::Literal(literal) => message.push(Chunk::Bytes(Cow::Borrowed(literal.as_bytes()))),
@@ -66,7 +69,8 @@ impl<'a> Scene<'a> {
                 Piece::Value(Value { sources, functions, .. })
                     if functions.is_empty() && matches!(sources.as_slice(), [Source::Url]) =>
                 {
-                    let pieces = self.public_url.ok_or(Disproof::MissingSignedValue)?.pieces(self.received.uri);
+                    let pieces =
+                        self.public_url.and_then(|url| url.pieces(self.received.uri)).ok_or(Disproof::MissingSignedValue)?;
                     message.extend(pieces.map(|piece| Chunk::Bytes(Cow::Borrowed(piece.as_bytes()))));
                 }
                 Piece::Value(value) => match self.value(value)? {
@@ -77,7 +81,7 @@ impl<'a> Scene<'a> {
                 Piece::Group(pieces) => message.extend(self.group(pieces)?.into_iter().flatten()),
             }
         }
-        Ok(message)
+        Ok(())
     }
 
     /// A group's bytes, or nothing where a value in it is absent.
@@ -100,8 +104,9 @@ impl<'a> Scene<'a> {
 
     /// The text of a template; `None` where a value of it is absent.
     pub fn text_of(&self, template: &'a Template) -> Result<Option<Vec<u8>>, Disproof> {
-        match self.message(template) {
-            Ok(message) => Ok(Some(message.iter().flat_map(Chunk::public_bytes).copied().collect())),
+        let mut message = Message::new();
+        match self.write(template, &mut message) {
+            Ok(()) => Ok(Some(message.iter().flat_map(Chunk::public_bytes).copied().collect())),
             Err(Disproof::MissingSignedValue | Disproof::MissingTimestamp) => Ok(None),
             Err(reason) => Err(reason),
         }
@@ -125,12 +130,17 @@ impl<'a> Scene<'a> {
         };
         // An optional body that is empty is taken for absent: some senders digest it only where there is one.
         let found = found.filter(|bytes| !(value.optional && bytes.is_empty()));
-        Ok(found.map(|bytes| {
-            Chunk::Bytes(value.functions.iter().fold(bytes, |bytes, function| match (function, self.sign) {
-                (super::function::Function::Sign, Some(sign)) => Cow::Owned(sign(&bytes)),
+        let Some(mut bytes) = found else { return Ok(None) };
+        for function in &value.functions {
+            if !function.takes(&bytes) {
+                return Err(Disproof::MissingSignedValue);
+            }
+            bytes = match (function, self.sign) {
+                (Function::Sign, Some(sign)) => Cow::Owned(sign(&bytes)),
                 _ => function.of(bytes),
-            }))
-        }))
+            };
+        }
+        Ok(Some(Chunk::Bytes(bytes)))
     }
 
     fn source(&self, source: &Source) -> Result<Found<'a>, Disproof> {
@@ -139,13 +149,13 @@ impl<'a> Scene<'a> {
             Source::Body => Some(Cow::Borrowed(received.body.as_ref())),
             Source::Timestamp => self.timestamp.map(Cow::Borrowed),
             Source::Method => Some(Cow::Borrowed(method(received.method))),
-            Source::Url => self.public_url.map(|url| Cow::Owned(url.pieces(received.uri).concat().into_bytes())),
+            Source::Url => self.public_url.and_then(|url| Some(Cow::Owned(url.pieces(received.uri)?.concat().into_bytes()))),
             Source::Path => Some(Cow::Borrowed(received.uri.path().as_bytes())),
             Source::Query => received.uri.query().map(|query| Cow::Borrowed(query.as_bytes())),
             Source::Target => Some(Cow::Borrowed(received.uri.path_and_query().map_or("/", |target| target.as_str()).as_bytes())),
-            // Alone it is a chunk of its own; joined to others it is for challenges, which give it as a source.
+            // It stands alone, which is a chunk of its own: anything else is refused when the scheme is read.
             Source::Secret => None,
-            Source::SortedForm => Some(Cow::Owned(sorted_form(received.body))),
+            Source::SortedForm => Some(Cow::Owned(sorted_form(received.body).ok_or(Disproof::MissingSignedValue)?)),
             Source::Listed(listed) => self.listed(listed)?,
             Source::Raw(pointer) => match json::find(received.body, pointer) {
                 Some(Sought::Found(raw)) => Some(Cow::Borrowed(raw.get().as_bytes())),
@@ -203,9 +213,15 @@ fn method(method: &Method) -> &'static [u8] {
     }
 }
 
+/// Fields of a form that are sorted. Anybody can send more, and each costs more than its bytes.
+const FIELDS_MAX: usize = 1000;
+
 /// Names in order, each name followed by its value; a name that stands there several times by its values, in order and
-/// each once.
-fn sorted_form(body: &[u8]) -> Vec<u8> {
+/// each once. `None` where they are too many.
+fn sorted_form(body: &[u8]) -> Option<Vec<u8>> {
+    if memchr::memchr_iter(b'&', body).take(FIELDS_MAX).count() >= FIELDS_MAX {
+        return None;
+    }
     let mut fields: Vec<_> = locate::fields(body).collect();
     fields.sort();
     fields.dedup();
@@ -214,7 +230,7 @@ fn sorted_form(body: &[u8]) -> Vec<u8> {
         sorted.extend_from_slice(&name);
         sorted.extend_from_slice(&value);
     }
-    sorted
+    Some(sorted)
 }
 
 #[cfg(test)]
@@ -223,7 +239,8 @@ mod tests {
 
     #[test]
     fn a_form_is_sorted_by_name_then_value_without_repeats() {
-        assert_eq!(sorted_form(b"b=2&a=%20x&b=1&b=2&A=&c"), b"Aa xb1b2c");
-        assert_eq!(sorted_form(b""), b"");
+        assert_eq!(sorted_form(b"b=2&a=%20x&b=1&b=2&A=&c").unwrap(), b"Aa xb1b2c");
+        assert_eq!(sorted_form(b"").unwrap(), b"");
+        assert!(sorted_form("a&".repeat(999).as_bytes()).is_some() && sorted_form("a&".repeat(1000).as_bytes()).is_none());
     }
 }

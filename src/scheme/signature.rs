@@ -51,8 +51,11 @@ impl Signature {
             }
             Spot::Every(names) => several(names.iter(), received.headers)?,
             Spot::Numbered(prefix) => {
-                let names = (1..=NUMBERED_MAX).map(|number| format!("{prefix}{number}"));
-                several(names.map_while(|name| HeaderName::try_from(name).ok()), received.headers)?
+                let is_one = |name: &&HeaderName| {
+                    let number = name.as_str().strip_prefix(prefix.as_str()).filter(|digits| !digits.starts_with('0'));
+                    number.and_then(|digits| digits.parse().ok()).is_some_and(|number| (1..=NUMBERED_MAX).contains(&number))
+                };
+                several(received.headers.keys().filter(is_one), received.headers)?
             }
             Spot::Item(pointer) => {
                 let document = item.map(|item| item.get().as_bytes()).unwrap_or_default();
@@ -97,13 +100,13 @@ impl Signature {
     }
 }
 
-fn several<'a, N: std::borrow::Borrow<HeaderName>>(
-    names: impl Iterator<Item = N>,
+fn several<'a, 'n>(
+    names: impl Iterator<Item = &'n HeaderName>,
     headers: &'a HeaderMap,
 ) -> Result<SmallVec<[Cow<'a, [u8]>; 1]>, Disproof> {
     let mut found = SmallVec::new();
     for name in names {
-        let mut values = headers.get_all(name.borrow()).iter();
+        let mut values = headers.get_all(name).iter();
         match (values.next(), values.next()) {
             (Some(value), None) if !value.is_empty() => found.push(Cow::Borrowed(value.as_bytes())),
             (Some(_), Some(_)) => return Err(Disproof::RepeatedHeader),

@@ -7,7 +7,7 @@
 use http::HeaderName;
 
 use super::function::Function;
-use super::place::{Document, EachPointer, HeaderNames, Place, Pointer, Site, Within};
+use super::place::{Document, HeaderNames, Place, Pointer, Site, Within};
 
 /// Text with values in it. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,13 +124,30 @@ impl Template {
         values
     }
 
+    /// Whether something of the request is in it, whatever that leaves out.
+    pub fn holds_something(&self) -> bool {
+        let is_firm = |value: &Value| !value.optional && value.sources != [Source::Secret];
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Value(value) if is_firm(value)))
+    }
+
     pub fn has(&self, source: &Source) -> bool {
         self.sources().any(|other| other == source)
     }
 
     /// Whether whatever stands at this site is among these bytes, or digested into them.
     pub fn covers(&self, site: &Site) -> bool {
-        self.sources().any(|source| source.covers(site))
+        self.values().into_iter().any(|value| value.covers(site))
+    }
+}
+
+impl Value {
+    /// What may be absent beside something else that may be, and what is the same for several values, covers nothing. Of a
+    /// body, absent is empty.
+    fn covers(&self, site: &Site) -> bool {
+        let is_firm = !self.optional || self.sources == [Source::Body];
+        is_firm
+            && self.functions.iter().all(|function| function.keeps_apart())
+            && self.sources.iter().any(|source| source.covers(site))
     }
 }
 
@@ -138,14 +155,11 @@ impl Source {
     fn covers(&self, site: &Site) -> bool {
         match (self, site) {
             (Self::Body, Site::Request(place)) => is_of_body(place),
-            (Self::SortedForm, Site::Request(Place::Form(_))) => true,
-            (Self::SortedForm, Site::Request(Place::Within(within))) => matches!(within.outer, Place::Form(_)),
             (Self::Url | Self::Target | Self::Query, Site::Request(Place::Query(_))) => true,
             (Self::At(Site::Request(Place::Header(signed))), Site::Request(place)) => {
                 place.header().is_some_and(|names| names.lead(signed))
             }
             (Self::Listed(listed), Site::Request(Place::Header(names))) => names.iter().all(|name| listed.must.contains(name)),
-            (Self::At(Site::Item(signed)), Site::Request(Place::EachJson(EachPointer { inner, .. }))) => inner == signed,
             (Self::At(signed), site) => signed == site,
             _ => false,
         }
@@ -393,7 +407,12 @@ mod tests {
         assert!(!Template::parse("{header:a}").unwrap().covers(&Site::Request(Place::Body)));
         assert!(Template::parse("{sha256_hex(body)}").unwrap().covers(&Site::Request(Place::Body)));
         let url = Template::parse("{url}{sorted_form}").unwrap();
-        assert!(url.covers(&Site::Request(Place::Query("x".into()))) && url.covers(&Site::Request(Place::Form("x".into()))));
-        assert!(!url.covers(&Site::Request(Place::Body)));
+        assert!(url.covers(&Site::Request(Place::Query("x".into()))));
+        // Where one field ends and the next begins is not signed.
+        assert!(!url.covers(&Site::Request(Place::Form("x".into()))) && !url.covers(&Site::Request(Place::Body)));
+        for loose in ["{crc32(body)}", "{lower(body)}"] {
+            assert!(!Template::parse(loose).unwrap().covers(&Site::Request(Place::Body)), "{loose}");
+        }
+        assert!(!Template::parse("{header:a?}{header:b?}").unwrap().covers(&header(&["a"])));
     }
 }

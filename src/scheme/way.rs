@@ -1,17 +1,18 @@
 //! One way in which a provider signs: where the signature is, what it is made over, and what it must agree with.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-use super::algorithm::Algorithm;
+use super::algorithm::{Algorithm, Primitive};
 use super::disproof::Disproof;
 use super::encoding::{Encoding, SignatureBytes};
 use super::json;
 use super::jwt::Token;
-use super::key::{Chunk, Material};
+use super::key::{Chunk, Material, Message};
 use super::layout::Beside;
 use super::place::{Place, Pointer, Site};
 use super::public_url::PublicUrl;
@@ -69,9 +70,10 @@ pub(super) struct Court<'a> {
 }
 
 impl When {
-    pub fn holds(&self, received: &Received<'_>) -> bool {
-        let found = locate::find(&self.place, received).ok().flatten();
-        found.is_some_and(|found| self.is.as_ref().is_none_or(|is| *found == *is.as_bytes()))
+    /// The error where it stands there twice: nobody could say whether it holds.
+    pub fn holds(&self, received: &Received<'_>) -> Result<bool, Disproof> {
+        let found = locate::find(&self.place, received).map_err(|_| Disproof::RepeatedHeader)?;
+        Ok(found.is_some_and(|found| self.is.as_ref().is_none_or(|is| *found == *is.as_bytes())))
     }
 }
 
@@ -80,8 +82,12 @@ impl Way {
     pub fn verify(&self, received: &Received<'_>, court: Court<'_>) -> Result<usize, Disproof> {
         let Some(list) = &self.each else { return self.verify_one(received, None, court) };
         let items = json::items(received.body, list).map_err(|_| Disproof::RepeatedHeader)?;
-        let mut first = Err(Disproof::MissingSignature);
+        let (mut first, mut seen) = (Err(Disproof::MissingSignature), HashSet::new());
         for item in items.unwrap_or_default() {
+            // One item, captured once, must not be made into another batch by being there twice.
+            if !seen.insert(self.signature.read(received, Some(item))?.concat()) {
+                return Err(Disproof::RepeatedHeader);
+            }
             let slot = self.verify_one(received, Some(item), court)?;
             first = first.or(Ok(slot));
         }
@@ -94,7 +100,10 @@ impl Way {
             return self.verify_token(name, &texts[0], received, court);
         }
         let parts = self.signature.layout.parse(&texts[0])?;
-        let mut offered: SmallVec<[SignatureBytes; 2]> = self.signature.offered(&parts, |one| self.decode(one)).collect();
+        let mut offered: SmallVec<[SignatureBytes; 2]> = SmallVec::new();
+        for signature in self.signature.offered(&parts, |one| self.decode(one)) {
+            offered.push(signature);
+        }
         for text in &texts[1..] {
             offered.extend(self.signature.offered(&self.signature.layout.parse(text)?, |one| self.decode(one)));
         }
@@ -179,9 +188,10 @@ impl Way {
         if self.signed.is_empty() {
             return self.proven(scene, &[], offered, court)?.ok_or(Disproof::NoMatch);
         }
-        let mut proven = None;
+        let (mut proven, mut message) = (None, Message::new());
         for template in &self.signed {
-            let slot = self.proven(scene, &scene.message(template)?, offered, court)?;
+            scene.write(template, &mut message)?;
+            let slot = self.proven(scene, &message, offered, court)?;
             proven = proven.or(slot);
         }
         proven.ok_or(Disproof::NoMatch)
@@ -276,7 +286,17 @@ impl Way {
         let is_stamp = self.timestamp.as_ref().is_some_and(|timestamp| timestamp.at == *site);
         let is_signed = |template: &Template| template.covers(site) || (is_stamp && template.has(&Source::Timestamp));
         let by_template = !self.signed.is_empty() && self.signed.iter().all(is_signed);
-        by_template || self.is_in_token(site) || self.is_agreed_on(site)
+        by_template || self.is_of_items(site) || self.is_in_token(site) || self.is_agreed_on(site)
+    }
+
+    /// Whether it is a value of the items that are signed one by one.
+    fn is_of_items(&self, site: &Site) -> bool {
+        match (site, &self.each) {
+            (Site::Request(Place::EachJson(each)), Some(list)) => {
+                each.list == *list && self.is_in_template(&Site::Item(each.inner.clone()))
+            }
+            _ => false,
+        }
     }
 
     /// Whether it is a claim of the token that is the signature.
@@ -302,6 +322,16 @@ impl Way {
 
     fn is_in_template(&self, site: &Site) -> bool {
         !self.signed.is_empty() && self.signed.iter().all(|template| template.covers(site))
+    }
+
+    /// Whether it signs with a secret that its signatures do not give away.
+    pub fn is_mac(&self) -> bool {
+        matches!(self.algorithm.primitive(), Primitive::Hmac(_)) && self.algorithm.jwt_name().is_none()
+    }
+
+    /// Whether what it signs is the body and nothing else.
+    pub fn signs_body(&self) -> bool {
+        self.signed == [Template::body()]
     }
 
     /// A key of this way. The error says what is wrong with the secret without showing it.

@@ -9,6 +9,7 @@ mod health;
 mod help;
 mod run;
 mod secrets;
+mod senders;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;

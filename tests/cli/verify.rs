@@ -27,10 +27,10 @@ async fn a_good_request_is_valid_and_a_bad_one_is_not() {
     for (preset, delivery) in [("github", github("e1")), ("stripe", stripe("e1"))] {
         let good = verify(preset, SECRET, &[], &delivery).await;
         assert_eq!((good.code, good.err.as_str()), (Some(0), ""), "{good:?}");
-        assert!(good.out.contains("verdict    valid") && good.out.contains("event id   e1"), "{}", good.out);
+        assert!(good.out.contains("verdict     valid") && good.out.contains("event id    e1"), "{}", good.out);
         let bad = verify(preset, "another-secret-0123456789", &[], &delivery).await;
         assert_eq!(bad.code, Some(1), "{bad:?}");
-        assert!(bad.out.contains("verdict    not valid: "), "{}", bad.out);
+        assert!(bad.out.contains("verdict     not valid: "), "{}", bad.out);
         let rotated = verify(preset, "another-secret-0123456789", &["--secret", SECRET], &delivery).await;
         assert_eq!(rotated.code, Some(0), "{rotated:?}");
     }

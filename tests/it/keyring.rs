@@ -19,15 +19,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rcgen::{CertifiedKey, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{RootCertStore, ServerConfig};
+use rcgen::KeyPair;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+
+use crate::support::https::{self, Identity};
 
 /// A provider's page with keys on it.
 struct Publisher {
-    identity: CertifiedKey<KeyPair>,
+    identity: Identity,
     address: SocketAddr,
     page: Arc<Mutex<(StatusCode, String)>>,
     asked: Arc<AtomicUsize>,
@@ -35,15 +34,11 @@ struct Publisher {
 
 impl Publisher {
     async fn start(page: String) -> Self {
-        let identity = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_no_client_auth().with_single_cert(vec![identity.cert.der().clone()], key).unwrap();
+        let identity = https::identity();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (page, asked) = (Arc::new(Mutex::new((StatusCode::OK, page))), Arc::new(AtomicUsize::new(0)));
-        let (shown, counted, acceptor) = (Arc::clone(&page), Arc::clone(&asked), TlsAcceptor::from(Arc::new(config)));
+        let (shown, counted, acceptor) = (Arc::clone(&page), Arc::clone(&asked), https::acceptor(&identity));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(stream) = acceptor.accept(stream).await else { continue };
@@ -61,9 +56,7 @@ impl Publisher {
     }
 
     fn keyring(&self) -> Keyring {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.identity.cert.der().clone()).unwrap();
-        Keyring::trusting(roots).unwrap()
+        Keyring::trusting(https::roots(&self.identity)).unwrap()
     }
 
     fn document(&self) -> KeyDocument {
@@ -110,7 +103,7 @@ fn scheme() -> Scheme {
 }
 
 async fn ask(keyring: &Keyring, publisher: &Publisher, lacks: bool) -> Result<Arc<[Key]>, Unavailable> {
-    keyring.keys(&scheme(), &publisher.document(), lacks, &Telemetry::new().unwrap()).await
+    keyring.keys(("acme", &scheme()), &publisher.document(), lacks, &Telemetry::new().unwrap()).await
 }
 
 /// Sets the clock forward. It must go on its own while sockets are waited for.
@@ -171,4 +164,58 @@ async fn a_publisher_that_nobody_vouches_for_is_not_believed() {
     let keyring = Keyring::new().unwrap();
     let Unavailable(why) = ask(&keyring, &publisher, false).await.unwrap_err();
     assert!(why.contains("certificate"), "{why}");
+}
+
+#[tokio::test]
+async fn places_without_number_are_not_asked_without_number() {
+    let publisher = Publisher::start(String::new()).await;
+    publisher.show(StatusCode::NOT_FOUND, "");
+    let (keyring, scheme, telemetry) = (publisher.keyring(), scheme(), Telemetry::new().unwrap());
+    for nth in 0..300 {
+        let url = format!("https://localhost:{}/{nth}.pem", publisher.address.port()).parse().unwrap();
+        let document = KeyDocument { url, kind: DocumentKind::Certificate };
+        assert!(keyring.keys(("acme", &scheme), &document, false, &telemetry).await.is_err());
+    }
+    assert!(publisher.asked() <= 12, "{}", publisher.asked());
+    // Keys at a place that is configured are nobody's whim.
+    publisher.show(StatusCode::OK, &jwks(&["one"]));
+    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn keys_are_each_providers_own() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let (keyring, scheme, telemetry) = (publisher.keyring(), scheme(), Telemetry::new().unwrap());
+    for provider in ["acme", "other", "acme"] {
+        keyring.keys((provider, &scheme), &publisher.document(), false, &telemetry).await.unwrap();
+    }
+    assert_eq!(publisher.asked(), 2);
+}
+
+#[tokio::test]
+async fn documents_without_number_do_not_shut_out_a_new_one() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let (keyring, scheme, telemetry) = (publisher.keyring(), scheme(), Telemetry::new().unwrap());
+    for nth in 0..70 {
+        let url = format!("https://localhost:{}/{nth}", publisher.address.port()).parse().unwrap();
+        let document = KeyDocument { url, kind: DocumentKind::Jwks };
+        assert!(keyring.keys(("acme", &scheme), &document, false, &telemetry).await.is_ok(), "{nth}");
+        later(31).await;
+    }
+}
+
+#[tokio::test]
+async fn who_hangs_up_has_asked_all_the_same() {
+    let publisher = Publisher::start(String::new()).await;
+    publisher.show(StatusCode::NOT_FOUND, "");
+    let keyring = publisher.keyring();
+    for _ in 0..20 {
+        let asking = ask(&keyring, &publisher, false);
+        tokio::select! {
+            biased;
+            asked = asking => assert!(asked.is_err()),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    assert!(publisher.asked() <= 1, "{}", publisher.asked());
 }

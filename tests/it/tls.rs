@@ -15,27 +15,17 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rcgen::CertifiedKey;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-fn certificate() -> CertifiedKey<rcgen::KeyPair> {
-    rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap()
-}
+use crate::support::https::{self, Identity};
 
 /// A consumer behind TLS that says what it was sent.
-async fn https_consumer(identity: &CertifiedKey<rcgen::KeyPair>) -> SocketAddr {
-    let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_no_client_auth().with_single_cert(vec![identity.cert.der().clone()], key).unwrap();
+async fn https_consumer(identity: &Identity) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let acceptor = https::acceptor(identity);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(stream) = acceptor.accept(stream).await else { continue };
@@ -49,10 +39,8 @@ async fn https_consumer(identity: &CertifiedKey<rcgen::KeyPair>) -> SocketAddr {
     address
 }
 
-fn trusting(certificate: &CertificateDer<'static>) -> Arc<Upstreams> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).unwrap();
-    Arc::new(Upstreams::trusting(roots).unwrap())
+fn trusting(identity: &Identity) -> Arc<Upstreams> {
+    Arc::new(Upstreams::trusting(https::roots(identity)).unwrap())
 }
 
 async fn send(upstreams: &Arc<Upstreams>, to: SocketAddr) -> Result<Bytes, ForwardError> {
@@ -68,9 +56,9 @@ async fn send(upstreams: &Arc<Upstreams>, to: SocketAddr) -> Result<Bytes, Forwa
 
 #[tokio::test]
 async fn a_consumer_behind_https_is_reached() {
-    let identity = certificate();
+    let identity = https::identity();
     let consumer = https_consumer(&identity).await;
-    let upstreams = trusting(identity.cert.der());
+    let upstreams = trusting(&identity);
     for _ in 0..2 {
         assert_eq!(send(&upstreams, consumer).await.unwrap(), "a delivery");
     }
@@ -78,8 +66,8 @@ async fn a_consumer_behind_https_is_reached() {
 
 #[tokio::test]
 async fn a_consumer_that_nobody_vouches_for_gets_nothing() {
-    let consumer = https_consumer(&certificate()).await;
-    for upstreams in [trusting(certificate().cert.der()), Arc::new(Upstreams::new().unwrap())] {
+    let consumer = https_consumer(&https::identity()).await;
+    for upstreams in [trusting(&https::identity()), Arc::new(Upstreams::new().unwrap())] {
         let error = send(&upstreams, consumer).await.unwrap_err();
         assert!(matches!(error, ForwardError::NotSent(NotSent::Connect(_))), "{error:?}");
         assert!(error.to_string().contains("certificate"), "{error}");

@@ -4,6 +4,7 @@ import { hmac } from '../frame.mjs'
 const absent = ['@tryghost/debug', '@tryghost/logging', '@tryghost/version', '../../../shared/config']
 const WebhookTrigger = load('ghost', 'core/server/services/webhooks/webhook-trigger.js', absent)
 
+export const notSent = 'the SDK goes by position and wants the signature first; send writes it behind its parts'
 export const sdk = bare('ghost')
 export const secret = 'ghost-webhook-secret-0123456789abcdef'
 export const otherSecret = 'ghost-webhook-secret-of-somebody-else'

@@ -1,6 +1,7 @@
 import utils from '@hygraph/utils'
 import { hmac, installed } from '../frame.mjs'
 
+export const notSent = 'the SDK goes by position and wants the signature first; send writes it behind its parts'
 export const sdk = installed('@hygraph/utils')
 export const secret = 'hygraph-webhook-secret-0123456789abcdef'
 export const otherSecret = 'hygraph-webhook-secret-of-somebody-else'

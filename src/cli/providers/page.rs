@@ -1,14 +1,49 @@
 //! What is known of a provider, written for a terminal, for a script and for the documentation.
 
-use std::collections::BTreeMap;
+use serde::Serialize;
 
+use super::choice;
 use crate::config::tree::Value;
+use crate::config::units::{self, Written};
+use crate::scheme::IdRule;
 use crate::scheme::preset::{Compiled, Preset};
 
 pub(super) struct Page {
     preset: &'static Preset,
     compiled: Compiled,
 }
+
+/// What `--json` prints of a provider.
+#[derive(Serialize)]
+pub(super) struct Facts<'a> {
+    name: &'a str,
+    title: &'a str,
+    aliases: Vec<&'a str>,
+    docs: Option<&'a str>,
+    evidence: Option<&'a str>,
+    judge: Option<&'a str>,
+    setup: Option<&'a str>,
+    algorithm: &'a str,
+    /// One text for each way to sign.
+    signature: Vec<String>,
+    secret: String,
+    event_id: Option<String>,
+    event_id_signed: bool,
+    /// `None`: not documented.
+    event_id_stable: Option<bool>,
+    retry_window: Option<&'a str>,
+    retention: &'a str,
+    answer_deadline: Option<&'a str>,
+    disables_on_failure: bool,
+    challenge: bool,
+    reply_matters: bool,
+    /// Scripts ask whether it is there at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsigned: Option<&'a str>,
+}
+
+/// How long events are remembered where a preset does not say.
+const RETENTION: &str = "72h";
 
 /// How the evidence of a preset is told.
 const EVIDENCE: [(&str, &str); 5] = [
@@ -21,11 +56,7 @@ const EVIDENCE: [(&str, &str); 5] = [
 
 impl Page {
     pub fn of(preset: &'static Preset) -> Result<Self, String> {
-        let compiled = preset.compile().map_err(|problems| {
-            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            told.join("\n")
-        })?;
-        Ok(Self { preset, compiled })
+        Ok(Self { preset, compiled: choice::compiled(preset)? })
     }
 
     fn text(&self, key: &str) -> Option<&str> {
@@ -39,29 +70,35 @@ impl Page {
         }
     }
 
-    fn event_id(&self) -> String {
-        let Some(rule) = &self.compiled.event_id else {
-            return "none: every delivery is forwarded, marked no-id, unless you set event_id or missing_id = \"hash\""
-                .to_owned();
-        };
-        let signed = if rule.is_signed(&self.compiled.scheme) { "signed" } else { "not signed" };
+    fn has_signed_id(&self) -> bool {
+        self.compiled.event_id.as_ref().is_some_and(|rule| rule.is_signed(&self.compiled.scheme))
+    }
+
+    fn is_reply_kept(&self) -> bool {
+        self.text("on_duplicate") == Some("replay")
+    }
+
+    /// Where the id stands and what is known of it. `None`: there is none.
+    fn event_id(&self) -> Option<String> {
+        let rule = self.compiled.event_id.as_ref()?;
+        let signed = if self.has_signed_id() { "signed" } else { "not signed" };
         let stable = match self.flag("id_stable") {
             Some(true) => "the same on every retry",
             Some(false) => "another one on some retries",
             None => "whether retries keep it is not documented",
         };
-        format!("{}; {signed}; {stable}", rule.describe())
+        Some(format!("{}; {signed}; {stable}", rule.describe()))
     }
 
     fn retries(&self) -> String {
-        let retention = self.text("retention").unwrap_or("72h");
-        let tries = match self.text("retry_window") {
-            Some("0s") => "never tries again by itself".to_owned(),
-            Some(window) => format!("tries again for {window}"),
-            None => "for how long it tries again is not known".to_owned(),
+        let retention = self.text("retention").unwrap_or(RETENTION);
+        let (tries, joint) = match self.text("retry_window") {
+            Some("0s") => ("never tries again by itself".to_owned(), ", and"),
+            Some(window) => (format!("tries again for {window}"), ", and"),
+            None => ("for how long it tries again is not known".to_owned(), "; it"),
         };
-        let ends =
-            if self.flag("disables_on_failure") == Some(true) { ", and turns off an endpoint that keeps failing" } else { "" };
+        let is_turned_off = self.flag("disables_on_failure") == Some(true);
+        let ends = if is_turned_off { format!("{joint} turns off an endpoint that keeps failing") } else { String::new() };
         format!("{tries}{ends}; events are remembered for {retention}")
     }
 
@@ -92,12 +129,13 @@ impl Page {
         known.extend(scheme.describe().into_iter().map(|way| ("signature", way)));
         known.push(("secret", scheme.describe_key()));
         known.extend(self.text("unsigned").map(|text| ("not signed", text.to_owned())));
-        known.push(("event id", self.event_id()));
+        known.push(("event id", self.event_id().unwrap_or_else(|| NO_ID.to_owned())));
         known.push(("retries", self.retries()));
-        known.extend(self.text("answer_deadline").map(|time| ("patience", format!("answered after {time} at the latest"))));
+        let patience = |time| ("patience", format!("hookonce answers after {} at the latest", spoken(time)));
+        known.extend(self.text("answer_deadline").map(patience));
         known.extend(self.challenges().map(|text| ("challenge", text)));
         known.extend(self.special_statuses().map(|text| ("statuses", text)));
-        if self.text("on_duplicate") == Some("replay") {
+        if self.is_reply_kept() {
             known.push(("reply", "its body matters: duplicates get the first one again".to_owned()));
         }
         known.extend(self.text("max_body").map(|size| ("body", format!("up to {size}"))));
@@ -106,14 +144,30 @@ impl Page {
         known
     }
 
-    pub fn facts(&self) -> BTreeMap<&'static str, String> {
-        let mut facts: BTreeMap<&'static str, String> = BTreeMap::new();
-        for (name, text) in self.known() {
-            facts.entry(name).and_modify(|known| *known = format!("{known}; {text}")).or_insert(text);
+    pub fn facts(&self) -> Facts<'_> {
+        let (preset, scheme) = (self.preset, &self.compiled.scheme);
+        Facts {
+            name: preset.name,
+            title: preset.title(),
+            aliases: preset.aliases().collect(),
+            docs: self.text("docs"),
+            evidence: self.text("evidence"),
+            judge: self.text("judge"),
+            setup: self.text("setup"),
+            algorithm: scheme.algorithm(),
+            signature: scheme.describe(),
+            secret: scheme.describe_key(),
+            event_id: self.compiled.event_id.as_ref().map(IdRule::describe),
+            event_id_signed: self.has_signed_id(),
+            event_id_stable: self.flag("id_stable"),
+            retry_window: self.text("retry_window"),
+            retention: self.text("retention").unwrap_or(RETENTION),
+            answer_deadline: self.text("answer_deadline"),
+            disables_on_failure: self.flag("disables_on_failure") == Some(true),
+            challenge: !self.compiled.handshakes.is_empty(),
+            reply_matters: self.is_reply_kept(),
+            unsigned: self.text("unsigned"),
         }
-        facts.insert("name", self.preset.name.to_owned());
-        facts.insert("title", self.preset.title().to_owned());
-        facts
     }
 
     /// The lines of a configuration that connect it.
@@ -123,7 +177,9 @@ impl Page {
         let scheme = &self.compiled.scheme;
         let mut lines = vec![format!("[providers.{name}]"), format!("path       = \"/webhooks/{name}\"")];
         if scheme.takes_public_keys() {
-            lines.push(format!("public_key = {{ env = \"{}\" }}", variable.replace("_SECRET", "_PUBLIC_KEY")));
+            let line = format!("public_key = {{ env = \"{}\" }}", variable.replace("_SECRET", "_PUBLIC_KEY"));
+            let is_optional = scheme.fetches_keys();
+            lines.push(if is_optional { format!("# {line}   # optional: fetched from the provider") } else { line });
         } else if scheme.names_keys() {
             lines.push(format!("secret     = {{ env = \"{variable}\", id = \"...\" }}   # the id is optional"));
         } else {
@@ -137,10 +193,23 @@ impl Page {
 
     fn try_it(&self) -> String {
         let scheme = &self.compiled.scheme;
-        let key = if scheme.takes_public_keys() { "--private-key KEY.pem" } else { "--secret SECRET" };
+        let is_public = scheme.takes_public_keys();
+        let key = if is_public { "--private-key KEY.pem" } else { "--secret SECRET" };
         let name = self.preset.name;
         let url = if scheme.signs_url() { " --public-url https://hooks.example.com" } else { "" };
-        format!("hookonce send --preset {name} {key}{url} --to http://127.0.0.1:8080/webhooks/{name} --times 3")
+        let send =
+            format!("hookonce send --preset {name} {key}{url} \\\n    --to http://127.0.0.1:8080/webhooks/{name} --times 3");
+        if !is_public {
+            return send;
+        }
+        // Nobody has the provider's private key, so that one tries it with a pair of one's own.
+        format!(
+            "# Make a key pair, and configure its public half as public_key while you try.\n\
+             openssl genpkey {} -out KEY.pem\n\
+             openssl pkey -in KEY.pem -pubout\n\
+             {send}",
+            key_kind(scheme.algorithm())
+        )
     }
 
     pub fn in_full(&self) -> String {
@@ -157,6 +226,26 @@ impl Page {
             }
         }
         text
+    }
+}
+
+const NO_ID: &str = "none: every delivery is forwarded, marked no-id, unless you set event_id or missing_id = \"hash\"";
+
+/// How OpenSSL is told to make a private key for an algorithm.
+fn key_kind(algorithm: &str) -> &'static str {
+    match algorithm {
+        "ed25519" | "jwt-eddsa" => "-algorithm ed25519",
+        "ecdsa-p256-sha256" | "jwt-es256" => "-algorithm EC -pkeyopt ec_paramgen_curve:P-256",
+        _ => "-algorithm RSA -pkeyopt rsa_keygen_bits:2048",
+    }
+}
+
+/// A duration as people say it: `4500ms` is 4.5s.
+fn spoken(text: &str) -> String {
+    match units::duration(text) {
+        Some(time) if time.as_secs() < 60 && time.as_secs() > 0 => format!("{}s", time.as_secs_f64()),
+        Some(time) => Written(time).to_string(),
+        None => text.to_owned(),
     }
 }
 
@@ -182,17 +271,34 @@ fn wrapped(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
+const EVENT_ID_LETTERS_MAX: usize = 60;
+
 pub(super) fn table(pages: &[Page]) -> String {
-    let mut text = format!("{:<20} {:<24} {:<19} {:<13} {}\n", "NAME", "PROVIDER", "ALGORITHM", "EVIDENCE", "EVENT ID");
-    for page in pages {
-        let id = page.compiled.event_id.as_ref().map_or("none".to_owned(), crate::scheme::IdRule::describe);
-        let id = if id.chars().count() > 60 { format!("{}...", id.chars().take(57).collect::<String>()) } else { id };
+    let mut rows = vec![["NAME", "PROVIDER", "ALGORITHM", "EVIDENCE", "EVENT ID"].map(str::to_owned)];
+    rows.extend(pages.iter().map(|page| {
+        let id = page.compiled.event_id.as_ref().map_or("none".to_owned(), IdRule::describe);
         let (name, title, algorithm) = (page.preset.name, page.preset.title(), page.compiled.scheme.algorithm());
-        let evidence = page.text("evidence").unwrap_or_default();
-        text.push_str(&format!("{name:<20} {title:<24} {algorithm:<19} {evidence:<13} {id}\n"));
+        let [name, title, algorithm, evidence] =
+            [name, title, algorithm, page.text("evidence").unwrap_or_default()].map(str::to_owned);
+        [name, title, algorithm, evidence, shortened(id)]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let [name, title, algorithm, evidence] = [0, 1, 2, 3].map(width);
+    let mut text = String::new();
+    for row in &rows {
+        let [first, second, third, fourth, last] = row;
+        text.push_str(&format!("{first:<name$}  {second:<title$}  {third:<algorithm$}  {fourth:<evidence$}  {last}\n"));
     }
-    text.push_str(&format!("\n{} providers. `hookonce providers NAME` tells all about one.\n", pages.len()));
+    let count = if pages.len() == 1 { "1 provider".to_owned() } else { format!("{} providers", pages.len()) };
+    text.push_str(&format!("\n{count}. `hookonce providers NAME` tells all about one.\n"));
     text
+}
+
+fn shortened(text: String) -> String {
+    if text.chars().count() <= EVENT_ID_LETTERS_MAX {
+        return text;
+    }
+    format!("{}...", text.chars().take(EVENT_ID_LETTERS_MAX - 3).collect::<String>())
 }
 
 pub(super) fn markdown(pages: &[Page]) -> String {
@@ -212,7 +318,7 @@ pub(super) fn markdown(pages: &[Page]) -> String {
             page.preset.name,
             page.preset.title(),
             signature.join("<br>"),
-            cell(&page.event_id()),
+            cell(page.event_id().as_deref().unwrap_or("none")),
             cell(&page.retries()),
             cell(&page.evidence()),
         ));

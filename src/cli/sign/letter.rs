@@ -6,11 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
+use crate::cli::providers::choice;
 use crate::config::Secret;
-use crate::config::reader::nearest;
-use crate::scheme::preset::{self, Compiled, Preset};
+use crate::pipeline::identify::{self, EventId};
+use crate::scheme::preset::{Compiled, Preset};
 use crate::scheme::{Draft, Key, PublicUrl};
 
 #[derive(Debug, clap::Args)]
@@ -53,14 +54,28 @@ pub struct LetterArgs {
     pub at: Option<u64>,
 }
 
+/// A signed delivery, and what whoever asked for it should know.
+#[derive(Debug)]
+pub struct Letter {
+    pub draft: Draft,
+    /// Sentences for standard error.
+    pub remarks: Vec<String>,
+    /// Whether the preset says where the event's id is.
+    pub names_event: bool,
+}
+
+/// A URL with its scheme and its host, or what to write instead.
+pub fn whole_url(text: &str) -> Result<Uri, String> {
+    let is_whole = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+    let whole = text.parse().ok().filter(is_whole);
+    whole.ok_or_else(|| format!("{text} is not a whole URL: write http://127.0.0.1:8080/webhooks/NAME"))
+}
+
 impl LetterArgs {
     /// One signed delivery to this URL.
-    pub fn draft(&self, to: &str) -> Result<Draft, String> {
-        let preset = self.preset()?;
-        let mut compiled = preset.compile().map_err(|problems| {
-            let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            told.join("\n")
-        })?;
+    pub fn letter(&self, to: &str) -> Result<Letter, String> {
+        let preset = choice::preset(self.preset.as_deref(), self.preset_file.as_deref())?;
+        let mut compiled = choice::compiled(preset)?;
         let public_url = self.public_url.as_deref().unwrap_or(to);
         let public_url = PublicUrl::parse(public_url).map_err(|what| format!("{public_url} {what}"))?;
         compiled.scheme = compiled.scheme.at_url(Some(public_url));
@@ -68,16 +83,29 @@ impl LetterArgs {
         let now = self.now();
         let mut draft = self.unsigned(preset, &compiled, to, now)?;
         compiled.scheme.sign(&key, &mut draft, now).map_err(|error| format!("{}: {error}", preset.name))?;
-        Ok(draft)
+        let remarks = self.url_remark(preset, &compiled, to).into_iter().chain(self.id_remark(&compiled, &draft)).collect();
+        Ok(Letter { draft, remarks, names_event: compiled.event_id.is_some() })
     }
 
-    fn preset(&self) -> Result<&'static Preset, String> {
-        match (&self.preset, &self.preset_file) {
-            (_, Some(path)) => Preset::of_file(path),
-            (Some(name), None) => preset::find(name).ok_or_else(|| {
-                format!("there is no preset \"{name}\": {}; `hookonce providers` lists them", nearest(name, &preset::names()))
-            }),
-            (None, None) => Err("--preset is needed".to_owned()),
+    /// Behind a gateway the URL that hookonce is reached at is not the one that the provider calls.
+    fn url_remark(&self, preset: &Preset, compiled: &Compiled, to: &str) -> Option<String> {
+        let is_guessed = compiled.scheme.signs_url() && self.public_url.is_none();
+        is_guessed
+            .then(|| format!("{} signs the URL that it calls: {to} was signed; --public-url signs another one", preset.title()))
+    }
+
+    /// A body of one's own is left as it is, with the id that it has.
+    fn id_remark(&self, compiled: &Compiled, draft: &Draft) -> Option<String> {
+        let (given, rule) = (self.event_id.as_ref()?, compiled.event_id.as_ref()?);
+        let is_used = draft.headers.values().any(|value| value.as_bytes() == given.as_bytes());
+        if is_used || (self.data.is_none() && self.body.is_none()) {
+            return None;
+        }
+        let found = identify::event_id(rule, None, &draft.received()).ok().flatten();
+        match found.as_ref().map(EventId::display) {
+            Some(id) if id.contains(given) => None,
+            Some(id) => Some(format!("--event-id is not used: the id in the body counts, which is {id}")),
+            None => Some("--event-id is not used: the id is looked for in the body, which has none".to_owned()),
         }
     }
 
@@ -98,10 +126,10 @@ impl LetterArgs {
     }
 
     fn secret(&self) -> Result<Option<Secret>, String> {
-        let Some(name) = &self.secret_env else { return Ok(self.secret.as_deref().map(Secret::new)) };
-        let environment = crate::config::Environment::of_process();
-        let value = environment.var(name).ok_or_else(|| format!("the variable {name} is not set"))?;
-        Ok(Some(Secret::new(value)))
+        match &self.secret_env {
+            Some(name) => choice::secret_of(name).map(Some),
+            None => Ok(self.secret.as_deref().map(Secret::new)),
+        }
     }
 
     /// What is sent before it is signed.
@@ -118,9 +146,8 @@ impl LetterArgs {
             (None, None) => None,
         };
         let is_own = own.is_some();
-        let body = own.unwrap_or_else(|| fill(sample.body).into());
-        let uri = to.parse().map_err(|_| format!("{to} is not a URL"))?;
-        let mut draft = Draft { method: Method::POST, uri, headers: HeaderMap::new(), body };
+        let body = own.unwrap_or_else(|| fill(&sample.body).into());
+        let mut draft = Draft { method: Method::POST, uri: whole_url(to)?, headers: HeaderMap::new(), body };
         draft.headers.insert(CONTENT_TYPE, HeaderValue::from_str(sample.content_type).map_err(|error| error.to_string())?);
         for (name, value) in sample.headers {
             put(&mut draft.headers, &name, &fill(&value))?;

@@ -6,19 +6,27 @@ use crate::config::Secret;
 
 /// What, when undone, makes the signature match. Each is a sentence.
 pub(super) fn likely(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Vec<String> {
-    let body_causes = bodies(&request.body)
-        .into_iter()
-        .filter(|(_, body)| trial.judge(keys, &request.with_body(body.clone())).is_signed())
-        .map(|(cause, _)| cause);
     let secret_causes = SECRETS
         .iter()
         .filter(|(_, undo)| {
             let secrets = keys.secrets.iter().filter_map(|secret| undo(secret.bytes())).map(Secret::new).collect();
             trial.judge(&KeyMaterial { secrets, id: keys.id.clone() }, request).is_signed()
         })
-        .map(|(cause, _)| *cause);
-    let plain = body_causes.chain(secret_causes).map(str::to_owned);
-    plain.chain(form_cause(trial, keys, request)).chain(url_cause(trial, keys, request)).collect()
+        .map(|(cause, _)| (*cause).to_owned());
+    let secret_causes = secret_causes.chain(form_cause(trial, keys, request));
+    secret_causes.chain(of_request(trial, keys, request)).collect()
+}
+
+/// The same, of what came; the secret is known to be right.
+pub(super) fn of_request(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Vec<String> {
+    body_cause(trial, keys, request).into_iter().chain(url_cause(trial, keys, request)).collect()
+}
+
+/// What was done to the body. The first that helps is told: the next would lead to the same bytes by another way.
+fn body_cause(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest) -> Option<String> {
+    let mut bodies = bodies(&request.body).into_iter();
+    let (cause, _) = bodies.find(|(_, body)| trial.judge(keys, &request.with_body(body.clone())).is_signed())?;
+    Some(cause.to_owned())
 }
 
 /// A secret that is right, and in another form than this provider's.
@@ -65,14 +73,15 @@ fn urls(url: &str) -> Vec<(&'static str, String)> {
 fn bodies(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let text = String::from_utf8_lossy(body);
     let unended = body.strip_suffix(b"\n").map(|rest| rest.strip_suffix(b"\r").unwrap_or(rest).to_vec());
-    let mut candidates = vec![
-        ("The body lost a newline at its end: with it the signature matches.", [body, b"\n"].concat()),
-        ("The body was parsed and written again: as compact JSON the signature matches.", compact(body)),
+    let ended = "A newline was added at the body's end, as editors and `echo` do: without it the signature matches.";
+    // Small changes first: writing JSON again takes away a newline at the end too.
+    let mut candidates = vec![("The body lost a newline at its end: with it the signature matches.", [body, b"\n"].concat())];
+    candidates.extend(unended.map(|rest| (ended, rest)));
+    candidates.extend([
         ("Line ends were changed to CRLF: with LF the signature matches.", text.replace("\r\n", "\n").into_bytes()),
         ("Line ends were changed to LF: with CRLF the signature matches.", text.replace('\n', "\r\n").into_bytes()),
-    ];
-    let ended = "A newline was added at the body's end, as editors and `echo` do: without it the signature matches.";
-    candidates.extend(unended.map(|rest| (ended, rest)));
+        ("The body was parsed and written again: as compact JSON the signature matches.", compact(body)),
+    ]);
     candidates.retain(|(_, candidate)| candidate != body);
     candidates
 }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::request::SavedRequest;
+use crate::cli::providers::choice;
 use crate::config::Secret;
 use crate::pipeline::identify::{self, EventId, IdError};
 use crate::scheme::preset::{Compiled, Preset};
@@ -55,21 +56,17 @@ impl Fault {
         }
     }
 
-    pub fn explain(self) -> &'static str {
-        match self {
-            Self::UnusableSecret => "no secret is one that this preset's provider gives out",
-            Self::Disproof(reason) => reason.explain(),
-        }
+    /// Whether the signature holds, and something else is wrong.
+    fn is_signed(self) -> bool {
+        matches!(self, Self::Disproof(Disproof::Altered | Disproof::Stale | Disproof::Future))
     }
 }
 
 impl Trial {
     /// `url` is the one that the provider called, for schemes that sign it.
     pub fn new(preset: &'static Preset, now: SystemTime, url: Option<&str>) -> Result<Self, String> {
-        let told =
-            |problems: Vec<crate::config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         let public_url = url.map(PublicUrl::parse).transpose().map_err(|what| format!("the URL {what}"))?;
-        let mut compiled = preset.compile().map_err(told)?;
+        let mut compiled = choice::compiled(preset)?;
         compiled.scheme = compiled.scheme.at_url(public_url);
         Ok(Self { preset, compiled, now, url: url.map(str::to_owned) })
     }
@@ -97,6 +94,17 @@ impl Trial {
     pub fn is_signed_with(&self, key: Key, request: &SavedRequest) -> bool {
         let judged = self.compiled.scheme.verify(&[key], &request.received(), self.now);
         matches!(judged, Ok(_) | Err(Disproof::Stale | Disproof::Future))
+    }
+
+    /// The secret that made the signature, whatever else is wrong, by its position.
+    pub fn signer(&self, material: &KeyMaterial, request: &SavedRequest) -> Option<usize> {
+        let mut slots = material.secrets.iter().enumerate();
+        let alone = |secret: &Secret| KeyMaterial { secrets: vec![secret.clone()], id: material.id.clone() };
+        let (slot, _) = slots.find(|(_, secret)| match self.judge(&alone(secret), request).proof {
+            Ok(_) => true,
+            Err(fault) => fault.is_signed(),
+        })?;
+        Some(slot)
     }
 
     /// The same trial, as if the provider had called another URL.

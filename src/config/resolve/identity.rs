@@ -59,6 +59,10 @@ impl Identity {
         let host = section.optional::<Host>("host");
         let scheme = scheme(name, section, presets);
         let public_url = public_url(section, scheme.as_ref());
+        let handshakes = handshakes(section);
+        if let Some(what) = scheme.as_ref().and_then(|scheme| handshakes.iter().find_map(|handshake| handshake.misfit(scheme))) {
+            section.error("handshake", what, "{sign(...)} is for schemes with an HMAC: echo what the challenge holds instead");
+        }
         Self {
             path: path.map(|path| path.0),
             methods,
@@ -69,7 +73,7 @@ impl Identity {
             event_id: section.verbatim("event_id", NOT_SET),
             event_time: section.verbatim("event_time", NOT_SET),
             tenant: section.verbatim("tenant", NOT_SET),
-            handshakes: handshakes(section),
+            handshakes,
             retry_window: section.optional("retry_window"),
             disables_on_failure: section.or("disables_on_failure", false),
             special_statuses: section.verbatim("special_statuses", NOT_SET).unwrap_or_default(),
@@ -81,12 +85,15 @@ impl Identity {
         self.retry_window == Some(Duration::ZERO) || self.disables_on_failure
     }
 
-    /// Whether nobody but the provider can have chosen the event id.
+    /// Whether nobody but the provider can have chosen the event id, and the body that comes with it.
     pub(super) fn has_signed_id(&self) -> bool {
-        match (&self.event_id, &self.scheme) {
-            (Some(id), Some(scheme)) => id.is_signed(scheme),
-            _ => false,
-        }
+        let (Some(id), Some(scheme)) = (&self.event_id, &self.scheme) else { return false };
+        let is_tenant_signed = match &self.tenant {
+            Some(Tenant::At(place)) => scheme.covers(place),
+            Some(Tenant::Fixed(_)) | None => true,
+        };
+        // With a body that anybody could change, whoever is first with another one must not have the event dropped.
+        id.is_signed(scheme) && is_tenant_signed && scheme.covers(&Place::Body)
     }
 }
 

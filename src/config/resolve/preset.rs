@@ -26,10 +26,12 @@ impl Presets {
         names: preset::names,
     };
 
-    /// The preset that `preset` names; without that key, the one of the section's own name.
+    /// The preset that `preset` names; without that key, the one of the section's own name, unless the section has a scheme of
+    /// its own: there are many presets, and a sender of one's own may well be called like one of them.
     pub(super) fn of(&self, name: &str, section: &Section<'_>) -> Option<Preset> {
         let (found, origin) = match section.reader().found::<String>("preset") {
             Some(written) => (self.named(&written.value, section), written.origin),
+            None if section.has("scheme") => (None, section.reader().origin()),
             None => ((self.find)(name), section.reader().origin()),
         };
         let shown = found.map_or_else(|| "none".to_owned(), |preset| quoted(preset.name));
@@ -51,8 +53,7 @@ impl Presets {
         let names = (self.names)();
         match misspelt(name, &names) {
             Some(near) => format!(
-                "did you mean the preset `{near}`? There are {}; otherwise write [providers.{name}.scheme]",
-                names.join(", ")
+                "did you mean the preset `{near}`? `hookonce providers` lists them; otherwise write [providers.{name}.scheme]"
             ),
             None => format!("write [providers.{name}.scheme], or preset = \"NAME\"; `hookonce providers` lists the presets"),
         }

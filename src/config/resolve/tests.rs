@@ -140,7 +140,7 @@ fn misspelt_preset_is_recognised() {
     let (_, errors, _) = load("upstream = 'http://127.0.0.1'\n[providers.acne]\npath = '/'\nsecret = { env = 'SECRET' }");
     let [problem] = errors.as_slice() else { panic!("{errors:?}") };
     assert_eq!(problem.key, "providers.acne.scheme");
-    assert!(problem.help.starts_with("did you mean the preset `acme`? There are acme;"), "{problem}");
+    assert!(problem.help.starts_with("did you mean the preset `acme`? `hookonce providers` lists them;"), "{problem}");
 }
 
 #[test]
@@ -152,6 +152,14 @@ fn wrong_default_is_said_once_with_two_providers_or_none() {
             errors.iter().map(|problem| problem.key.as_str()).filter(|key| key.starts_with("defaults")).collect();
         assert_eq!(of_defaults, ["defaults.lease", "defaults.leas"]);
     }
+}
+
+#[test]
+fn a_sender_with_a_scheme_of_its_own_has_nothing_of_a_preset_that_is_called_alike() {
+    let own = format!("{ACME}scheme = {{ signature = {{ header = 'S' }} }}\n");
+    let plain = provider(&own);
+    assert_eq!((plain.preset, plain.event_id.is_none()), (None, true));
+    assert_eq!(provider(&format!("{own}preset = 'acme'")).preset, Some("acme"));
 }
 
 #[test]

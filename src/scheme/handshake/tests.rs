@@ -116,6 +116,25 @@ fn a_challenge_for_the_upstream_is_passed_on() {
 }
 
 #[test]
+fn an_answer_gives_no_secret_away() {
+    let signing = handshake("signed = false\nwhen = { query = \"x\" }\nreply = \"{sign(query:x)}\"");
+    let scheme = |name: &str| preset::find(name).unwrap().compile().unwrap().scheme;
+    assert!(signing.misfit(&scheme("twitter")).is_none());
+    assert!(signing.misfit(&scheme("slack")).is_some(), "more than the body is signed, and could be asked for");
+    assert!(signing.misfit(&scheme("qstash")).is_some(), "a token could be asked for");
+    let (uri, body, headers) = ("/?x=1".parse().unwrap(), Bytes::new(), http::HeaderMap::new());
+    let received = Received { method: &Method::GET, uri: &uri, headers: &headers, body: &body };
+    // Tokens, plain digests, public keys.
+    for (name, key) in [("gitlab", "a-token-of-some-length"), ("hubspot-v1", "a-secret-of-some-length")] {
+        let scheme = scheme(name);
+        let keys = [scheme.key(&Secret::new(key)).unwrap()];
+        assert!(signing.misfit(&scheme).is_some() && signing.challenge(&scheme, &keys, &received, None).is_none(), "{name}");
+    }
+    assert!(signing.misfit(&scheme("discord")).is_some());
+    assert!(signing.challenge(&scheme("discord"), &[], &received, None).is_none());
+}
+
+#[test]
 fn the_patterns_that_providers_have_can_all_be_said() {
     // A parameter of a POST.
     let post = handshake(
@@ -149,12 +168,13 @@ fn the_patterns_that_providers_have_can_all_be_said() {
     // Computed.
     let zoom =
         handshake("when = { json = \"/event\", is = \"url\" }\nreply_json = { a = \"{json:/t}\", b = \"v={sign(json:/t)}\" }");
-    let body = r#"{"event":"url","t":"nothing"}"#;
-    let mac = "f3273431ca3b4adc41fa429d4cb95c17ab6f7c32b3a17c7b3284a3d041a9c423";
-    let expected = format!("{{\"a\":\"nothing\",\"b\":\"v={mac}\"}}");
+    let body = r#"{"event":"url","t":"what-do-ya-want-for"}"#;
+    let mac = "af584df6cfe32faf2db1179b5303438ae01e58c2f6ec6de9114b270ad0265196";
+    let expected = format!("{{\"a\":\"what-do-ya-want-for\",\"b\":\"v={mac}\"}}");
     assert_eq!(json(judge(&zoom, &Asked { body, ..POST }, PROOF)), Some(expected));
     // What could be a delivery is signed for nobody.
-    for t in ["a b", "{}", "a=b", "<a>", "a&b", &"x".repeat(129)] {
+    for t in ["null", "a b of some length", "{of-some-length-too}", "a=b-of-some-length", "<a-of-some-length>", &"x".repeat(129)]
+    {
         let body = format!(r#"{{"event":"url","t":"{t}"}}"#);
         assert!(judge(&zoom, &Asked { body: &body, ..POST }, PROOF).is_none(), "{t}");
     }
