@@ -34,7 +34,7 @@ impl Encoding {
             Self::Hex => decode_hex(text.as_bytes()),
             Self::HexUpper => decode(&HEXUPPER, text.as_bytes()),
             Self::HexAnyCase => decode(&HEXLOWER_PERMISSIVE, text.as_bytes()),
-            Self::Base64 => decode(&BASE64, text.as_bytes()),
+            Self::Base64 => decode_base64(text.as_bytes()),
             Self::Base64Unpadded => decode(&BASE64_NOPAD, text.as_bytes()),
             // Padding is the writer's choice in this alphabet.
             Self::Base64Url if text.ends_with('=') => decode(&BASE64URL, text.as_bytes()),
@@ -79,7 +79,43 @@ fn decode_hex(text: &[u8]) -> Option<SignatureBytes> {
 
 const HEX_DIGITS_MAX: usize = 128;
 
+/// The 32 bytes of SHA-256 in a third of the time; others as ever.
+fn decode_base64(text: &[u8]) -> Option<SignatureBytes> {
+    const WRONG: u32 = 1 << 31;
+    const DIGITS: [u32; 256] = {
+        let mut digits = [WRONG; 256];
+        let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let mut digit = 0;
+        while digit < 64 {
+            digits[alphabet[digit] as usize] = digit as u32;
+            digit += 1;
+        }
+        digits
+    };
+    let Some((text, [a, b, c, b'='])) = <&[u8; 44]>::try_from(text).ok().and_then(|text| text.split_last_chunk::<4>()) else {
+        return decode(&BASE64, text);
+    };
+    let digit = |letter: &u8| DIGITS[usize::from(*letter)];
+    let (mut bytes, mut wrong) = ([0_u8; 32], 0);
+    for ([a, b, c, d], three) in text.as_chunks::<4>().0.iter().zip(bytes.as_chunks_mut::<3>().0) {
+        let (a, b, c, d) = (digit(a), digit(b), digit(c), digit(d));
+        wrong |= a | b | c | d;
+        let [_, bits @ ..] = (a << 18 | b << 12 | c << 6 | d).to_be_bytes();
+        *three = bits;
+    }
+    let (a, b, c) = (digit(a), digit(b), digit(c));
+    // Two bits are left over, and have one way to be written.
+    let is_right = (wrong | a | b | c) & WRONG == 0 && c & 3 == 0;
+    let [_, last @ .., _] = (a << 18 | b << 12 | c << 6).to_be_bytes();
+    bytes[30..].copy_from_slice(&last);
+    is_right.then(|| SignatureBytes::from_slice(&bytes))
+}
+
 fn decode(alphabet: &Alphabet, text: &[u8]) -> Option<SignatureBytes> {
+    // The library takes several texts, each with its padding, for one.
+    if memchr::memchr(b'=', text).is_some_and(|padding| padding + 2 < text.len()) {
+        return None;
+    }
     let mut bytes: SignatureBytes = smallvec![0; alphabet.decode_len(text.len()).ok()?];
     let length = alphabet.decode_mut(text, &mut bytes).map_err(|DecodePartial { .. }| ()).ok()?;
     bytes.truncate(length);
@@ -119,9 +155,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_faster_is_read_the_same() {
+        let bytes: Vec<u8> = (0..32).map(|byte: u8| byte.wrapping_mul(73) ^ 0xa5).collect();
+        for (encoding, alphabet) in [(Encoding::Base64, BASE64), (Encoding::Hex, HEXLOWER)] {
+            let right = alphabet.encode(&bytes);
+            assert_eq!(encoding.decode(&right).as_deref(), Some(&bytes[..]));
+            for (position, byte) in (0..right.len()).flat_map(|position| (b' '..=b'~').map(move |byte| (position, byte))) {
+                let mut other = right.clone().into_bytes();
+                other[position] = byte;
+                let other = String::from_utf8(other).unwrap();
+                // What is padded in its middle is two texts in one, which the library reads and we do not.
+                let theirs = alphabet.decode(other.as_bytes()).ok().filter(|bytes| bytes.len() >= 32);
+                assert_eq!(encoding.decode(&other).map(|bytes| bytes.to_vec()), theirs, "{other}");
+            }
+        }
+    }
+
+    #[test]
     fn padding_is_exact_where_there_is_any() {
         assert_eq!(Encoding::Base64.decode("AP8=").as_deref(), Some(&[0, 255][..]));
-        for wrong in ["AP8", "AP9=", "AP8=="] {
+        for wrong in ["AP8", "AP9=", "AP8==", "AP8=AP8="] {
             assert_eq!(Encoding::Base64.decode(wrong), None, "{wrong}");
         }
         assert_eq!(Encoding::Base64Unpadded.decode("AP8").as_deref(), Some(&[0, 255][..]));
