@@ -59,7 +59,7 @@ impl Disproof {
     pub fn explain(self) -> &'static str {
         match self {
             Self::MissingSignature => {
-                "there is no signature: the sender has no secret configured, another header is used, or something on \
+                "there is no signature where it is looked for: the sender has no secret configured, puts it elsewhere, or something on \
                  the way dropped it"
             }
             Self::RepeatedHeader => {
@@ -74,7 +74,9 @@ impl Disproof {
             Self::MissingSignedValue => "a value that the signature covers, such as a header with the event's id, is not there",
             Self::MissingTimestamp => "the signed timestamp is not there",
             Self::MalformedTimestamp => "the timestamp is not written as the scheme's unit is",
-            Self::UnknownKey => "it names a key that is none of those configured: the `id` of a secret is another one",
+            Self::UnknownKey => {
+                "it names a key that is none of those that are known: the `id` of a secret is another one, or a key was changed"
+            }
             Self::Altered => {
                 "the signature holds, but what it vouches for is not what came: the body was changed after it was signed, or it was \
                  meant for another URL or another audience"

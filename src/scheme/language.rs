@@ -16,6 +16,7 @@ use super::signature::{Signature, Spot};
 use super::template::{Source, Template};
 use super::timestamp::{EventTime, Timestamp, Unit};
 use super::way::{Agreement, Way, When};
+use crate::config::problem::Origin;
 use crate::config::reader::{At, FromNode, Layer, Reader, choices};
 use crate::config::scalar::OrNone;
 use crate::config::tree::{Node, Value};
@@ -319,8 +320,11 @@ fn note(reader: &Reader<'_>, key: &'static str, what: &str, help: &str) {
     at.problems.error(at.problem(Some(origin), what, help));
 }
 
+/// Whoever uses a preset cannot change how its provider signs: `hookonce providers NAME` tells what is not signed.
 fn warn(reader: &Reader<'_>, key: &'static str, what: &str, help: &str) {
-    if let Some((node, at)) = reader.node(key) {
+    if let Some((node, at)) = reader.node(key)
+        && !matches!(node.origin, Origin::Preset(_))
+    {
         at.warn(&node.origin, what, help);
     }
 }

@@ -44,7 +44,8 @@ pub struct Compiled {
 
 /// The preset of this name or alias.
 pub fn find(name: &str) -> Option<&'static Preset> {
-    PRESETS.iter().find(|preset| preset.name == name || preset.aliases().any(|alias| alias == name))
+    let is_it = |other: &str| other.eq_ignore_ascii_case(name);
+    PRESETS.iter().find(|preset| is_it(preset.name) || preset.aliases().any(is_it))
 }
 
 pub fn names() -> Vec<&'static str> {

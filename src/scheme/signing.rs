@@ -33,7 +33,8 @@ impl Signer {
             Some((label, _)) => return Err(format!("is a \"{label}\"; a \"PRIVATE KEY\" (PKCS#8) is needed")),
             None => bytes.to_vec(),
         };
-        let unreadable = |error: ring::error::KeyRejected| format!("is not a private key that fits: {error}");
+        let unreadable =
+            |error: ring::error::KeyRejected| format!("is not a private key in PKCS#8 that fits the algorithm: {error}");
         let pair = match verifier {
             Verifier::Ed25519 => Pair::Ed25519(Arc::new(Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map_err(unreadable)?)),
             Verifier::EcdsaP256Sha256 | Verifier::EcdsaP256Sha256Fixed => {

@@ -139,7 +139,13 @@ fn events_can_be_told_apart(draft: &Draft<'_>) {
     }
     let fate = if draft.policy.copies.missing_id == MissingId::Reject { "rejected" } else { "forwarded, duplicates too" };
     let what = format!("is not set: every delivery is {fate}");
-    draft.section.warn("event_id", what, "write event_id = { json = \"/id\" }, or missing_id = \"hash\"");
+    let help = match draft.identity.preset {
+        Some(preset) => {
+            format!("this provider names no event: where yours do, set event_id; `hookonce providers {preset}` tells more")
+        }
+        None => "write event_id = { json = \"/id\" }, or missing_id = \"hash\"".to_owned(),
+    };
+    draft.section.warn("event_id", what, help);
 }
 
 fn shorter(one: &str, length: Duration, other: &str, wanted: Duration) -> String {
