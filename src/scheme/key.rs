@@ -78,6 +78,7 @@ impl Material {
     }
 
     /// Whether one of the signatures offered was made with this key over the message.
+    #[inline]
     pub fn proves(&self, message: &[Chunk<'_>], offered: &[SignatureBytes]) -> bool {
         match self {
             Self::HmacSha1(state) => any_equal(&mac(state, message), offered),
@@ -112,6 +113,7 @@ impl fmt::Debug for Material {
     }
 }
 
+#[inline]
 fn mac<M: Mac + Clone>(state: &M, message: &[Chunk<'_>]) -> hmac::digest::Output<M> {
     let mut state = state.clone();
     for chunk in message {

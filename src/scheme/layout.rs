@@ -73,6 +73,13 @@ impl Layout {
     /// Takes a text apart; it holds at least one signature.
     pub fn parse<'a>(&self, text: &'a str) -> Result<Parts<'a>, Disproof> {
         let mut parts = Parts::default();
+        self.parse_into(text, &mut parts)?;
+        Ok(parts)
+    }
+
+    /// The same, into parts that are there and need not be moved.
+    #[inline]
+    pub fn parse_into<'a>(&self, text: &'a str, parts: &mut Parts<'a>) -> Result<(), Disproof> {
         match self {
             Self::Plain => parts.signatures.push(text),
             Self::Items(items) => {
@@ -98,7 +105,7 @@ impl Layout {
                 }
             }
         }
-        Ok(parts)
+        Ok(())
     }
 
     /// Writes a text: the parts, then the signature.
@@ -141,6 +148,7 @@ fn split<'a>(text: &'a str, separator: &str) -> impl Iterator<Item = &'a str> {
     })
 }
 
+#[inline]
 fn split_once<'a>(text: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
     let (bytes, first) = (text.as_bytes(), *separator.as_bytes().first()?);
     let mut from = 0;

@@ -18,6 +18,7 @@ use super::place::{Document, EachPointer, HeaderNames, Place, Pointer, Within};
 pub struct RepeatedError;
 
 /// The value at a place, if there is one.
+#[inline]
 pub fn find<'a>(place: &Place, received: &Received<'a>) -> Result<Option<Cow<'a, [u8]>>, RepeatedError> {
     let found = match place {
         Place::Header(names) => header(names, received.headers)?.map(Cow::Borrowed),
@@ -76,6 +77,7 @@ pub(super) fn fields(pairs: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'
 }
 
 /// The value of a header under the first of its names that is present.
+#[inline]
 pub(super) fn header<'a>(names: &HeaderNames, headers: &'a HeaderMap) -> Result<Option<&'a [u8]>, RepeatedError> {
     for name in names.iter() {
         let mut values = headers.get_all(name).iter();

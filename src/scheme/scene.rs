@@ -42,6 +42,7 @@ type Found<'a> = Option<Cow<'a, [u8]>>;
 const LISTED_MAX: usize = 64;
 
 impl<'a> Scene<'a> {
+    #[inline]
     pub fn find(&self, site: &Site) -> Result<Found<'a>, Disproof> {
         match site {
             Site::Part(name) => match self.token {
@@ -60,6 +61,7 @@ impl<'a> Scene<'a> {
     /// The bytes of a template, in pieces that are borrowed wherever they can be.
     ///
     /// They are put into a message that is there, so that it need not be moved.
+    #[inline]
     pub fn write(&self, template: &'a Template, message: &mut Message<'a>) -> Result<(), Disproof> {
         message.clear();
         for piece in template.pieces() {
@@ -112,6 +114,7 @@ impl<'a> Scene<'a> {
         }
     }
 
+    #[inline]
     fn value(&self, value: &'a Value) -> Result<Option<Chunk<'a>>, Disproof> {
         // The plain case first: one source as it is.
         let found = match value.sources.as_slice() {
@@ -143,6 +146,7 @@ impl<'a> Scene<'a> {
         Ok(Some(Chunk::Bytes(bytes)))
     }
 
+    #[inline]
     fn source(&self, source: &Source) -> Result<Found<'a>, Disproof> {
         let received = &self.received;
         Ok(match source {

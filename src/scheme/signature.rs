@@ -43,6 +43,7 @@ pub(super) type Texts<'a> = SmallVec<[Cow<'a, str>; 1]>;
 
 impl Signature {
     /// The texts in which signatures stand: one at least, none empty or of an insane length, all in visible ASCII.
+    #[inline]
     pub fn read<'a>(&self, received: &Received<'a>, item: Option<&'a RawValue>) -> Result<Texts<'a>, Disproof> {
         let found: SmallVec<[Cow<'a, [u8]>; 1]> = match &self.at {
             Spot::One(place) => {
@@ -116,6 +117,7 @@ fn several<'a, 'n>(
     if found.is_empty() { Err(Disproof::MissingSignature) } else { Ok(found) }
 }
 
+#[inline]
 fn text(value: Cow<'_, [u8]>) -> Result<Cow<'_, str>, Disproof> {
     // Without a branch for each byte, so that many are looked at at once.
     let is_visible = value.iter().fold(true, |is_visible, byte| is_visible & matches!(byte, b' '..=b'~'));

@@ -24,6 +24,7 @@ choices!(
 impl Unit {
     /// The time since 1970 that a text tells. Counted ones are plain ASCII digits, without sign, space or fraction, and
     /// no more of them than thousands of years need.
+    #[inline]
     pub fn read(self, text: &[u8]) -> Option<Duration> {
         let count = |digits_max: usize| {
             let digit = |count: u64, byte: &u8| Some(count * 10 + u64::from(byte.is_ascii_digit().then(|| byte - b'0')?));
@@ -114,6 +115,7 @@ impl Timestamp {
     }
 
     /// Whether a moment is near enough to now.
+    #[inline]
     pub fn judge(&self, moment: Duration, now: SystemTime) -> Result<(), Disproof> {
         let (now, Some(tolerance)) = (self.unit.since_epoch(now), self.tolerance) else { return Ok(()) };
         if now.saturating_sub(moment) > tolerance {

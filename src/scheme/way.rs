@@ -13,7 +13,7 @@ use super::encoding::{Encoding, SignatureBytes};
 use super::json;
 use super::jwt::Token;
 use super::key::{Chunk, Material, Message};
-use super::layout::Beside;
+use super::layout::{Beside, Parts};
 use super::place::{Place, Pointer, Site};
 use super::public_url::PublicUrl;
 use super::scene::Scene;
@@ -99,7 +99,8 @@ impl Way {
         if let Some(name) = self.algorithm.jwt_name() {
             return self.verify_token(name, &texts[0], received, court);
         }
-        let parts = self.signature.layout.parse(&texts[0])?;
+        let mut parts = Parts::default();
+        self.signature.layout.parse_into(&texts[0], &mut parts)?;
         let mut offered: SmallVec<[SignatureBytes; 2]> = SmallVec::new();
         for signature in self.signature.offered(&parts, |one| self.decode(one)) {
             offered.push(signature);
@@ -179,11 +180,13 @@ impl Way {
         look(&scene)
     }
 
+    #[inline]
     fn decode(&self, written: &str) -> Option<SignatureBytes> {
         self.encoding.decode(written).filter(|bytes| self.algorithm.primitive().fits(bytes))
     }
 
     /// The first key that proves one of the signatures over one of the templates.
+    #[inline]
     fn slot(&self, scene: &Scene<'_>, offered: &[SignatureBytes], court: Court<'_>) -> Result<usize, Disproof> {
         if self.signed.is_empty() {
             return self.proven(scene, &[], offered, court)?.ok_or(Disproof::NoMatch);
@@ -222,6 +225,7 @@ impl Way {
         if is_known || court.keys.is_empty() { Ok(proven) } else { Err(Disproof::UnknownKey) }
     }
 
+    #[inline]
     fn stamp<'a>(&self, scene: &Scene<'a>) -> Result<Option<Stamp<'a>>, Disproof> {
         let Some(timestamp) = &self.timestamp else { return Ok(None) };
         let text = scene.find(&timestamp.at)?.ok_or(Disproof::MissingTimestamp)?;
@@ -229,6 +233,7 @@ impl Way {
         Ok(Some(Stamp { text, moment }))
     }
 
+    #[inline]
     fn judge(&self, stamp: Option<&Stamp<'_>>, now: SystemTime) -> Result<(), Disproof> {
         match (stamp, &self.timestamp) {
             (Some(stamp), Some(timestamp)) => timestamp.judge(stamp.moment, now),
@@ -255,6 +260,7 @@ impl Way {
     }
 
     /// An absent value agrees with nothing but an empty template.
+    #[inline]
     fn agrees(&self, scene: &Scene<'_>) -> Result<(), Disproof> {
         for agreement in &self.agreements {
             let found = scene.find(&agreement.at)?.unwrap_or_default();
