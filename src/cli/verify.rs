@@ -17,7 +17,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::providers::choice;
 use crate::config::Secret;
-use crate::scheme::preset::Preset;
 use judge::{KeyMaterial, Trial};
 use request::SavedRequest;
 
@@ -88,7 +87,7 @@ fn untouched(text: &str) -> Result<Secret, Infallible> {
 
 fn judge_cases(args: &VerifyArgs, path: &Path, out: &mut impl Write) -> Result<(), String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let own = args.preset_file.as_deref().map(Preset::of_file).transpose()?;
+    let own = args.preset_file.as_deref().map(choice::of_file).transpose()?;
     cases::judge_all(BufReader::new(file), own, out)
 }
 

@@ -156,16 +156,6 @@ impl Handshake {
     }
 }
 
-impl Place {
-    fn is_in_body(&self) -> bool {
-        match self {
-            Self::Json(_) | Self::EachJson(_) | Self::Form(_) | Self::Body => true,
-            Self::Within(within) => within.outer.is_in_body(),
-            Self::Header(_) | Self::Query(_) => false,
-        }
-    }
-}
-
 fn place_of(source: &Source) -> Option<&Place> {
     static BODY: Place = Place::Body;
     match source {

@@ -211,6 +211,15 @@ impl Place {
         })
     }
 
+    /// Whether it is somewhere in the body.
+    pub(super) fn is_in_body(&self) -> bool {
+        match self {
+            Self::Json(_) | Self::EachJson(_) | Self::Form(_) | Self::Body => true,
+            Self::Within(within) => within.outer.is_in_body(),
+            Self::Header(_) | Self::Query(_) => false,
+        }
+    }
+
     /// The header it stands in, if it stands in one.
     pub(super) fn header(&self) -> Option<&HeaderNames> {
         match self {

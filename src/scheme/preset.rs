@@ -3,7 +3,6 @@
 //! A preset can say nothing that a user's own section cannot.
 
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use super::{Handshake, IdRule, Scheme};
@@ -53,13 +52,9 @@ pub fn names() -> Vec<&'static str> {
 }
 
 impl Preset {
-    /// A file like those that ship with the program, for trying it out. It lives as long as the process.
-    pub fn of_file(path: &Path) -> Result<&'static Self, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        let preset: &'static Self = Box::leak(Box::new(Self::parse(Box::leak(name.into_boxed_str()), &text)));
-        let told = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        preset.compile().map(|_| preset).map_err(told)
+    /// A preset of one's own, for trying it out. It lives as long as the process.
+    pub fn of_text(name: String, text: &str) -> &'static Self {
+        Box::leak(Box::new(Self::parse(Box::leak(name.into_boxed_str()), text)))
     }
 
     fn parse(name: &'static str, text: &str) -> Self {

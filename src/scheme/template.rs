@@ -154,7 +154,7 @@ impl Value {
 impl Source {
     fn covers(&self, site: &Site) -> bool {
         match (self, site) {
-            (Self::Body, Site::Request(place)) => is_of_body(place),
+            (Self::Body, Site::Request(place)) => place.is_in_body(),
             (Self::Url | Self::Target | Self::Query, Site::Request(Place::Query(_))) => true,
             (Self::At(Site::Request(Place::Header(signed))), Site::Request(place)) => {
                 place.header().is_some_and(|names| names.lead(signed))
@@ -163,14 +163,6 @@ impl Source {
             (Self::At(signed), site) => signed == site,
             _ => false,
         }
-    }
-}
-
-fn is_of_body(place: &Place) -> bool {
-    match place {
-        Place::Json(_) | Place::EachJson(_) | Place::Form(_) | Place::Body => true,
-        Place::Within(within) => is_of_body(&within.outer),
-        Place::Header(_) | Place::Query(_) => false,
     }
 }
 

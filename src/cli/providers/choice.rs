@@ -9,10 +9,18 @@ use crate::scheme::preset::{self, Compiled, Preset};
 /// The preset of this name, however it is capitalised, or the file in its place.
 pub fn preset(name: Option<&str>, file: Option<&Path>) -> Result<&'static Preset, String> {
     match (name, file) {
-        (_, Some(path)) => Preset::of_file(path),
+        (_, Some(path)) => of_file(path),
         (Some(name), None) => named(name),
         (None, None) => Err("--preset is needed".to_owned()),
     }
+}
+
+/// A file like those that ship with the program.
+pub fn of_file(path: &Path) -> Result<&'static Preset, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let preset = Preset::of_text(name, &text);
+    compiled(preset).map(|_| preset)
 }
 
 fn named(name: &str) -> Result<&'static Preset, String> {
