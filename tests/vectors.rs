@@ -240,7 +240,7 @@ fn a_missing_or_repeated_signature_is_refused_from_the_head_alone() {
         assert_eq!(head(&case.headers), Ok(()), "{preset}");
         let mut headers = case.headers.clone();
         headers.append(&name, headers[&name].clone());
-        assert_eq!(head(&headers), Err(Disproof::RepeatedHeader), "{preset}");
+        assert_eq!(head(&headers), Err(Disproof::RepeatedValue), "{preset}");
         headers.remove(&name);
         assert_eq!(head(&headers), Err(Disproof::MissingSignature), "{preset}");
     }

@@ -22,6 +22,8 @@ use crate::telemetry::Telemetry;
 
 /// How long keys are good for. Providers change them once in months, and announce a new one by its name.
 const FRESH: Duration = Duration::from_secs(3600);
+/// How long they are used while new ones cannot be had: a key that is withdrawn must not be believed for ever.
+const LASTING: Duration = Duration::from_secs(24 * 3600);
 /// Until a document is asked for again that could not be had, or in which a key was missing.
 const PAUSE: Duration = Duration::from_secs(30);
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -82,6 +84,16 @@ struct Fetched {
     came: Option<Instant>,
 }
 
+/// What a delivery wants of the keys.
+#[derive(Clone, Copy, Debug)]
+pub enum Need {
+    /// Those that are kept will do.
+    Any,
+    /// It names one that was not among them: they must have been fetched since it came. Until then nobody can tell
+    /// whether that key is new or made up.
+    FetchedSince(Instant),
+}
+
 /// Keys could not be had, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub Arc<str>);
@@ -96,21 +108,21 @@ impl Keyring {
         Ok(Self { client, held: Mutex::default(), pace: Mutex::new(Pace { left: BURST, since: Instant::now() }) })
     }
 
-    /// The keys of a document: those that are kept, or fetched now. `lacks` says that the kept ones were not enough.
+    /// The keys of a document: those that are kept, or fetched now.
     pub async fn keys(
         &self,
         (provider, scheme): (&str, &Scheme),
         document: &KeyDocument,
-        lacks: bool,
+        need: Need,
         telemetry: &Telemetry,
     ) -> Result<Arc<[Key]>, Unavailable> {
         let shelf = self.shelf(provider, &document.url)?;
-        if let Some(kept) = shelf.kept(lacks) {
+        if let Some(kept) = shelf.kept(need) {
             return kept;
         }
         let _turn = shelf.fetching.lock().await;
         // Somebody else may have fetched it meanwhile.
-        if let Some(kept) = shelf.kept(lacks) {
+        if let Some(kept) = shelf.kept(need) {
             return kept;
         }
         // Only a place that has never given a key, and that a delivery has named, is somebody's whim.
@@ -126,7 +138,7 @@ impl Keyring {
         telemetry.keys_fetched(read.is_ok());
         let keys: Arc<[Key]> = match read {
             Ok(keys) => keys.into(),
-            Err(why) => return shelf.failed(&document.url, &why),
+            Err(why) => return shelf.failed(&document.url, &why, need),
         };
         tracing::info!(url = %document.url, keys = keys.len(), "fetched the provider's keys");
         shelf.note(|fetched| (fetched.keys, fetched.came) = (Some(Arc::clone(&keys)), Some(Instant::now())));
@@ -194,25 +206,33 @@ impl Shelf {
     }
 
     /// What is kept and may be used. `None`: it is to be fetched.
-    fn kept(&self, lacks: bool) -> Option<Result<Arc<[Key]>, Unavailable>> {
+    fn kept(&self, need: Need) -> Option<Result<Arc<[Key]>, Unavailable>> {
         let fetched = self.fetched();
-        let is_tried = fetched.asked.is_some_and(|asked| asked.elapsed() < PAUSE);
-        let is_fresh = fetched.came.is_some_and(|came| came.elapsed() < FRESH);
-        match &fetched.keys {
-            // Old keys are better than none while new ones cannot be had.
-            Some(keys) if (is_tried && !fetched.is_fetching) || (is_fresh && !lacks) => Some(Ok(Arc::clone(keys))),
-            None if is_tried && !fetched.is_fetching => {
-                Some(Err(Unavailable("the provider's keys could not be fetched a moment ago".into())))
-            }
+        let is_paused = !fetched.is_fetching && fetched.asked.is_some_and(|asked| asked.elapsed() < PAUSE);
+        let is_enough = match need {
+            Need::Any => fetched.came.is_some_and(|came| came.elapsed() < FRESH),
+            Need::FetchedSince(moment) => fetched.came.is_some_and(|came| came >= moment),
+        };
+        match fetched.lasting() {
+            Some(keys) if is_enough => Some(Ok(keys)),
+            Some(keys) if is_paused && matches!(need, Need::Any) => Some(Ok(keys)),
+            _ if is_paused => Some(Err(Unavailable("the provider's keys were asked for a moment ago".into()))),
             _ => None,
         }
     }
 
-    fn failed(&self, url: &Uri, why: &str) -> Result<Arc<[Key]>, Unavailable> {
+    fn failed(&self, url: &Uri, why: &str, need: Need) -> Result<Arc<[Key]>, Unavailable> {
         tracing::warn!(%url, why, "the provider's keys could not be fetched");
-        match &self.fetched().keys {
-            Some(keys) => Ok(Arc::clone(keys)),
-            None => Err(Unavailable(format!("the provider's keys could not be fetched: {why}").into())),
+        match self.fetched().lasting() {
+            Some(keys) if matches!(need, Need::Any) => Ok(keys),
+            _ => Err(Unavailable(format!("the provider's keys could not be fetched: {why}").into())),
         }
+    }
+}
+
+impl Fetched {
+    /// Old keys are better than none while new ones cannot be had, up to a point.
+    fn lasting(&self) -> Option<Arc<[Key]>> {
+        self.keys.clone().filter(|_| self.came.is_some_and(|came| came.elapsed() < LASTING))
     }
 }

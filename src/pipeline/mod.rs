@@ -50,7 +50,7 @@ use flight::{Ending, Flights, Follower, Joined, Lead};
 use headers::{Peer, Told};
 use identify::{EventId, EventKey};
 use intake::{Bounds, Buffered, Delivery, Inbound};
-use keyring::{Keyring, Unavailable};
+use keyring::{Keyring, Need, Unavailable};
 use once::{Event, Standing};
 use refusal::Refusal;
 use reply::{End, Reply};
@@ -167,9 +167,10 @@ impl Pipeline {
                 return Err(Refusal::Unverified { reason, status: *reject_status });
             }
         };
-        let mut held = self.keyring.keys((name, scheme), &document, false, &self.telemetry).await;
+        let came = Instant::now();
+        let mut held = self.keyring.keys((name, scheme), &document, Need::Any, &self.telemetry).await;
         if held.as_ref().is_ok_and(|held| !scheme.knows_key(held, &delivery.received())) {
-            held = self.keyring.keys((name, scheme), &document, true, &self.telemetry).await;
+            held = self.keyring.keys((name, scheme), &document, Need::FetchedSince(came), &self.telemetry).await;
         }
         match held {
             Err(_) if !enforce => Ok(None),

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disproof {
     MissingSignature,
-    RepeatedHeader,
+    RepeatedValue,
     MalformedSignature,
     OtherVersion,
     TooManySignatures,
@@ -22,7 +22,7 @@ impl Disproof {
     /// Every reason, for the series that exist from the start.
     pub const ALL: &'static [Self] = &[
         Self::MissingSignature,
-        Self::RepeatedHeader,
+        Self::RepeatedValue,
         Self::MalformedSignature,
         Self::OtherVersion,
         Self::TooManySignatures,
@@ -40,7 +40,7 @@ impl Disproof {
     pub fn code(self) -> &'static str {
         match self {
             Self::MissingSignature => "missing_signature",
-            Self::RepeatedHeader => "repeated_header",
+            Self::RepeatedValue => "repeated_value",
             Self::MalformedSignature => "malformed_signature",
             Self::OtherVersion => "other_version",
             Self::TooManySignatures => "too_many_signatures",
@@ -62,7 +62,7 @@ impl Disproof {
                 "there is no signature where it is looked for: the sender has no secret configured, puts it elsewhere, or something on \
                  the way dropped it"
             }
-            Self::RepeatedHeader => {
+            Self::RepeatedValue => {
                 "a value that counts for the signature, such as a header, stands there more than once, so that it cannot be told \
                  which one was meant"
             }

@@ -22,8 +22,18 @@ pub(crate) enum Sought<T> {
 
 /// The raw text at a pointer, exactly as it was sent. `None` where the whole body is not one JSON document.
 pub(crate) fn find<'b>(body: &'b [u8], pointer: &Pointer) -> Option<Sought<&'b RawValue>> {
+    seek(body, pointer, false)
+}
+
+/// Whether a key stands beside those on the way that differs from one of them in nothing but the case of its letters. Some
+/// parsers, Go's among them, take either for the other.
+pub(crate) fn has_lookalike(body: &[u8], pointer: &Pointer) -> bool {
+    matches!(seek(body, pointer, true), Some(Sought::Repeated))
+}
+
+fn seek<'b>(body: &'b [u8], pointer: &Pointer, alone: bool) -> Option<Sought<&'b RawValue>> {
     let mut document = serde_json::Deserializer::from_slice(body);
-    let sought = Seek(pointer.steps()).deserialize(&mut document).ok()?;
+    let sought = Seek { steps: pointer.steps(), alone }.deserialize(&mut document).ok()?;
     document.end().ok()?;
     Some(sought)
 }
@@ -81,23 +91,34 @@ pub(crate) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then_some(Cow::Borrowed(text))
 }
 
+/// The same letters in another case, as Unicode has it: `ſ` is an s, and the Kelvin sign a k.
+fn is_lookalike(key: &str, other: &str) -> bool {
+    let folded = |text: &str| text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect::<String>();
+    key.eq_ignore_ascii_case(other) || (!key.is_ascii() && folded(key) == folded(other))
+}
+
 /// Follows the steps of a pointer. The recursion is as deep as the pointer; what lies beside it is skipped.
-struct Seek<'p>(&'p [String]);
+#[derive(Clone, Copy)]
+struct Seek<'p> {
+    steps: &'p [String],
+    /// A lookalike counts as the key standing there twice.
+    alone: bool,
+}
 
 impl<'de> DeserializeSeed<'de> for Seek<'_> {
     type Value = Sought<&'de RawValue>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        match self.0.split_first() {
+        match self.steps.split_first() {
             None => Deserialize::deserialize(deserializer).map(Sought::Found),
-            Some((step, rest)) => deserializer.deserialize_any(SeekStep { step, rest }),
+            Some((step, steps)) => deserializer.deserialize_any(SeekStep { step, rest: Seek { steps, alone: self.alone } }),
         }
     }
 }
 
 struct SeekStep<'p> {
     step: &'p str,
-    rest: &'p [String],
+    rest: Seek<'p>,
 }
 
 impl<'de> Visitor<'de> for SeekStep<'_> {
@@ -112,9 +133,12 @@ impl<'de> Visitor<'de> for SeekStep<'_> {
         while let Some(key) = map.next_key::<Text<'de>>()? {
             if key.0 != self.step {
                 map.next_value::<IgnoredAny>()?;
+                if self.rest.alone && is_lookalike(&key.0, self.step) {
+                    sought = Some(Sought::Repeated);
+                }
                 continue;
             }
-            let value = map.next_value_seed(Seek(self.rest))?;
+            let value = map.next_value_seed(self.rest)?;
             sought = Some(if sought.is_none() { value } else { Sought::Repeated });
         }
         Ok(sought.unwrap_or(Sought::Absent))
@@ -125,7 +149,7 @@ impl<'de> Visitor<'de> for SeekStep<'_> {
         let mut sought = Sought::Absent;
         loop {
             if before == Some(0) {
-                match seq.next_element_seed(Seek(self.rest))? {
+                match seq.next_element_seed(self.rest)? {
                     Some(value) => sought = value,
                     None => return Ok(sought),
                 }
@@ -303,6 +327,25 @@ mod tests {
         assert_eq!(text_at(r#"{"id":"a","\u0069d":"a"}"#, "/id"), Err("repeated"));
         assert_eq!(text_at(r#"{"a":{"id":"x"},"a":{}}"#, "/a/id"), Err("repeated"));
         assert_eq!(text_at(r#"{"x":1,"x":2,"id":"a"}"#, "/id"), Ok(Some("a".into())));
+    }
+
+    #[test]
+    fn a_key_in_another_case_is_a_lookalike_wherever_it_stands_on_the_way() {
+        let has = |body: &str| has_lookalike(body.as_bytes(), &Pointer::parse("/Task/Skill").unwrap());
+        for body in [
+            r#"{"Task":{"Skill":1,"skill":2}}"#,
+            r#"{"Task":{"SKILL":2,"Skill":1}}"#,
+            r#"{"Task":{"skill":2}}"#,
+            r#"{"task":{},"Task":{"Skill":1}}"#,
+            r#"{"Task":{"Skill":1,"\u0053kill":1}}"#,
+            r#"{"Task":{"Skill":1,"\u017fkill":1}}"#,
+            r#"{"Task":{"Skill":1,"S\u212aill":1}}"#,
+        ] {
+            assert!(has(body), "{body}");
+        }
+        for body in [r#"{"Task":{"Skill":1,"Skills":2},"other":{"skill":1}}"#, r#"{"Task":{}}"#, "[]", "no JSON"] {
+            assert!(!has(body), "{body}");
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl KeySource {
         match self {
             Self::Jwks(url) => Ok(KeyDocument { url: url.clone(), kind: DocumentKind::Jwks }),
             Self::Certificate { at, hosts, ends } => {
-                let text = locate::find(at, received).map_err(|_| Disproof::RepeatedHeader)?.ok_or(Disproof::UnknownKey)?;
+                let text = locate::find(at, received).map_err(|_| Disproof::RepeatedValue)?.ok_or(Disproof::UnknownKey)?;
                 let url = std::str::from_utf8(&text)
                     .ok()
                     .and_then(|text| pinned(text, hosts).filter(|_| text.ends_with(ends.as_str())))

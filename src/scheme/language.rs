@@ -11,12 +11,12 @@ use super::algorithm::Algorithm;
 use super::encoding::Encoding;
 use super::key_source::KeySource;
 use super::layout::{Items, Layout};
-use super::place::{Name, Place, Site};
+use super::place::{Name, Place, Pointer, Site};
 use super::secret_form::{SecretEncoding, SecretForm};
 use super::signature::{Signature, Spot};
 use super::template::Template;
 use super::timestamp::{EventTime, Timestamp, Unit};
-use super::way::{Agreement, Way, When};
+use super::way::{Agreement, ReadOfJson, Way, When};
 use crate::config::reader::{At, FromNode, Layer, Reader, choices};
 use crate::config::scalar::OrNone;
 use crate::config::tree::{Node, Value};
@@ -120,6 +120,8 @@ fn read(reader: &Reader<'_>, when: Option<When>) -> Option<Way> {
         refuse_what_a_token_has_not(reader, algorithm);
     }
     let agreements: Option<Vec<Agreement>> = reader.get("match");
+    let signed = if signs_itself { Vec::new() } else { templates(reader, "signed").unwrap_or_else(|| vec![Template::body()]) };
+    let each: Option<Pointer> = reader.get("for_each");
     let way = Way {
         when,
         signature: Signature {
@@ -133,10 +135,11 @@ fn read(reader: &Reader<'_>, when: Option<When>) -> Option<Way> {
             prefix: reader.get::<String>("secret_prefix").unwrap_or_default(),
             encoding: reader.or("secret_encoding", SecretEncoding::Utf8).value,
         },
-        signed: if signs_itself { Vec::new() } else { templates(reader, "signed").unwrap_or_else(|| vec![Template::body()]) },
+        read_of_json: ReadOfJson::of(&signed, each.as_ref()),
+        signed,
         timestamp: reader.get("timestamp"),
         agreements: agreements.clone().unwrap_or_default(),
-        each: reader.get("for_each"),
+        each,
         key_id: reader.get("key_id"),
         leeway: reader.or("leeway", Duration::ZERO).value,
     };

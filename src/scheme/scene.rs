@@ -51,10 +51,10 @@ impl<'a> Scene<'a> {
             },
             Site::Claim(pointer) => self.token.map_or(Ok(None), |token| Ok(token.claim(pointer)?.map(Cow::Owned))),
             Site::Item(pointer) => match self.item {
-                Some(item) => locate::in_json(item.get().as_bytes(), pointer).map_err(|_| Disproof::RepeatedHeader),
+                Some(item) => locate::in_json(item.get().as_bytes(), pointer).map_err(|_| Disproof::RepeatedValue),
                 None => Ok(None),
             },
-            Site::Request(place) => locate::find(place, &self.received).map_err(|_| Disproof::RepeatedHeader),
+            Site::Request(place) => locate::find(place, &self.received).map_err(|_| Disproof::RepeatedValue),
         }
     }
 
@@ -163,7 +163,7 @@ impl<'a> Scene<'a> {
             Source::Listed(listed) => self.listed(listed)?,
             Source::Raw(pointer) => match json::find(received.body, pointer) {
                 Some(Sought::Found(raw)) => Some(Cow::Borrowed(raw.get().as_bytes())),
-                Some(Sought::Repeated) => return Err(Disproof::RepeatedHeader),
+                Some(Sought::Repeated) => return Err(Disproof::RepeatedValue),
                 Some(Sought::Absent) | None => None,
             },
             Source::At(site) => self.find(site)?,
@@ -180,7 +180,7 @@ impl<'a> Scene<'a> {
             let mut values = self.received.headers.get_all(&parsed).iter();
             let value = match (values.next(), values.next()) {
                 (Some(value), None) => value.as_bytes(),
-                (Some(_), Some(_)) => return Err(Disproof::RepeatedHeader),
+                (Some(_), Some(_)) => return Err(Disproof::RepeatedValue),
                 (None, _) => return Err(Disproof::MissingSignedValue),
             };
             missing.retain(|must| *must != parsed);

@@ -47,7 +47,7 @@ impl Signature {
     pub fn read<'a>(&self, received: &Received<'a>, item: Option<&'a RawValue>) -> Result<Texts<'a>, Disproof> {
         let found: SmallVec<[Cow<'a, [u8]>; 1]> = match &self.at {
             Spot::One(place) => {
-                let found = locate::find(place, received).map_err(|_| Disproof::RepeatedHeader)?;
+                let found = locate::find(place, received).map_err(|_| Disproof::RepeatedValue)?;
                 return Ok(smallvec![text(found.ok_or(Disproof::MissingSignature)?)?]);
             }
             Spot::Every(names) => several(names.iter(), received.headers)?,
@@ -60,7 +60,7 @@ impl Signature {
             }
             Spot::Item(pointer) => {
                 let document = item.map(|item| item.get().as_bytes()).unwrap_or_default();
-                let found = locate::in_json(document, pointer).map_err(|_| Disproof::RepeatedHeader)?;
+                let found = locate::in_json(document, pointer).map_err(|_| Disproof::RepeatedValue)?;
                 smallvec![found.filter(|text| !text.is_empty()).ok_or(Disproof::MissingSignature)?]
             }
         };
@@ -110,7 +110,7 @@ fn several<'a, 'n>(
         let mut values = headers.get_all(name).iter();
         match (values.next(), values.next()) {
             (Some(value), None) if !value.is_empty() => found.push(Cow::Borrowed(value.as_bytes())),
-            (Some(_), Some(_)) => return Err(Disproof::RepeatedHeader),
+            (Some(_), Some(_)) => return Err(Disproof::RepeatedValue),
             _ => {}
         }
     }

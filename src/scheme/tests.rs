@@ -128,7 +128,7 @@ fn repeated_headers_are_refused_whichever_is_right() {
         assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }));
         let value = request.header(name).parse().unwrap();
         request.0.headers.append(name.parse::<HeaderName>().unwrap(), value);
-        assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::RepeatedHeader), "{name}");
+        assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::RepeatedValue), "{name}");
     }
     let mut request = Request::signed(&scheme, &keys[0], &[("id", "1")]);
     request.0.headers.remove("id");
@@ -245,7 +245,7 @@ fn several_headers_may_hold_signatures_of_which_one_is_right() {
     request.set("sig-b", &good);
     assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }));
     request.0.headers.append("sig-b", good.parse().unwrap());
-    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::RepeatedHeader));
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::RepeatedValue));
 
     let (scheme, keys, mut request) = signed_by("signature = { numbered = \"Sig-\" }", "right", "{}");
     let good = request.header("sig-1").to_owned();
@@ -479,4 +479,38 @@ fn headers_that_a_list_names_are_signed_in_its_order() {
     assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::NoMatch));
     request.0.headers.remove("x-a");
     assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MissingSignedValue));
+}
+
+#[test]
+fn nothing_may_stand_beside_a_signed_value_that_a_parser_could_take_for_it() {
+    let of_parts = scheme(
+        r#"
+        signature = { header = "Sig" }
+        signed    = "{json:/Amount}:{json:/Note?}"
+    "#,
+    );
+    let of_items = scheme(
+        r#"
+        for_each  = "/Items"
+        signature = { item = "/Sig" }
+        signed    = "{item:/Amount}"
+    "#,
+    );
+    let of_all = scheme(r#"signature = { header = "Sig" }"#);
+    let keys = |scheme: &Scheme| [key(scheme, "right")];
+    for (scheme, body, from, to) in [
+        (&of_parts, r#"{"Amount":1}"#, "}", r#","amount":9}"#),
+        (&of_parts, r#"{"Amount":1}"#, "}", r#","note":"x"}"#),
+        (&of_items, r#"{"Items":[{"Amount":1}]}"#, "1", r#"1,"AMOUNT":9"#),
+        (&of_items, r#"{"Items":[{"Amount":1}]}"#, r#"{"Items"#, r#"{"items":[],"Items"#),
+    ] {
+        let keys = keys(scheme);
+        let mut request = Request::with_body(scheme, &keys[0], &[], body);
+        assert_eq!(request.judged(scheme, &keys, NOW), Ok(Proof { slot: 0 }));
+        request.0.body = request.body().replacen(from, to, 1).into();
+        assert_eq!(request.judged(scheme, &keys, NOW), Err(Disproof::RepeatedValue), "{}", request.body());
+    }
+    let keys = keys(&of_all);
+    let request = Request::with_body(&of_all, &keys[0], &[], r#"{"Amount":1,"amount":9}"#);
+    assert_eq!(request.judged(&of_all, &keys, NOW), Ok(Proof { slot: 0 }), "all of it is the sender's");
 }

@@ -36,6 +36,7 @@ pub(super) struct Way {
     pub timestamp: Option<Timestamp>,
     /// What must agree beside the signature.
     pub agreements: Vec<Agreement>,
+    pub read_of_json: ReadOfJson,
     /// Each item of this list is signed by itself.
     pub each: Option<Pointer>,
     /// Names the key that it is signed with.
@@ -59,6 +60,38 @@ pub(super) struct Agreement {
     pub is: Vec<Template>,
 }
 
+/// Where a way reads the body's JSON and signs what it finds, and not the body whole. Something unsigned could then stand
+/// beside a signed value that a consumer takes for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReadOfJson {
+    body: Vec<Pointer>,
+    item: Vec<Pointer>,
+}
+
+impl ReadOfJson {
+    pub fn of(signed: &[Template], each: Option<&Pointer>) -> Self {
+        let mut read = Self::default();
+        if signed.iter().any(|template| template.has(&Source::Body)) {
+            return read;
+        }
+        read.body.extend(each.cloned());
+        for source in signed.iter().flat_map(Template::sources) {
+            match source {
+                Source::Raw(pointer) | Source::At(Site::Request(Place::Json(pointer))) => read.body.push(pointer.clone()),
+                Source::At(Site::Item(pointer)) => read.item.push(pointer.clone()),
+                _ => {}
+            }
+        }
+        read
+    }
+
+    fn has_lookalike(&self, body: &[u8], item: Option<&RawValue>) -> bool {
+        let item = item.map(|item| item.get().as_bytes()).unwrap_or_default();
+        self.body.iter().any(|pointer| json::has_lookalike(body, pointer))
+            || self.item.iter().any(|pointer| json::has_lookalike(item, pointer))
+    }
+}
+
 /// What a delivery is judged with.
 #[derive(Clone, Copy)]
 pub(super) struct Court<'a> {
@@ -72,7 +105,7 @@ pub(super) struct Court<'a> {
 impl When {
     /// The error where it stands there twice: nobody could say whether it holds.
     pub fn holds(&self, received: &Received<'_>) -> Result<bool, Disproof> {
-        let found = locate::find(&self.place, received).map_err(|_| Disproof::RepeatedHeader)?;
+        let found = locate::find(&self.place, received).map_err(|_| Disproof::RepeatedValue)?;
         Ok(found.is_some_and(|found| self.is.as_ref().is_none_or(|is| *found == *is.as_bytes())))
     }
 }
@@ -81,12 +114,12 @@ impl Way {
     /// The place of the key that signed it, lately enough.
     pub fn verify(&self, received: &Received<'_>, court: Court<'_>) -> Result<usize, Disproof> {
         let Some(list) = &self.each else { return self.verify_one(received, None, court) };
-        let items = json::items(received.body, list).map_err(|_| Disproof::RepeatedHeader)?;
+        let items = json::items(received.body, list).map_err(|_| Disproof::RepeatedValue)?;
         let (mut first, mut seen) = (Err(Disproof::MissingSignature), HashSet::new());
         for item in items.unwrap_or_default() {
             // One item, captured once, must not be made into another batch by being there twice.
             if !seen.insert(self.signature.read(received, Some(item))?.concat()) {
-                return Err(Disproof::RepeatedHeader);
+                return Err(Disproof::RepeatedValue);
             }
             let slot = self.verify_one(received, Some(item), court)?;
             first = first.or(Ok(slot));
@@ -117,6 +150,9 @@ impl Way {
         scene.timestamp = stamp.as_ref().map(|stamp| stamp.text.as_ref());
         let slot = self.slot(&scene, &offered, court)?;
         self.agrees(&scene)?;
+        if self.read_of_json.has_lookalike(received.body, item) {
+            return Err(Disproof::RepeatedValue);
+        }
         // The age comes last: of a signature that holds, a stale timestamp tells of a clock, a delay or a replay.
         self.judge(stamp.as_ref(), court.now)?;
         Ok(slot)

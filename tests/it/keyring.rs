@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 use hookonce::config::{Config, Environment};
-use hookonce::pipeline::keyring::{Keyring, Unavailable};
+use hookonce::pipeline::keyring::{Keyring, Need, Unavailable};
 use hookonce::scheme::{DocumentKind, Key, KeyDocument, Scheme};
 use hookonce::telemetry::Telemetry;
 use http::{Request, Response, StatusCode};
@@ -21,6 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rcgen::KeyPair;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use crate::support::https::{self, Identity};
 
@@ -102,8 +103,8 @@ fn scheme() -> Scheme {
     loaded.config.providers[0].scheme.clone()
 }
 
-async fn ask(keyring: &Keyring, publisher: &Publisher, lacks: bool) -> Result<Arc<[Key]>, Unavailable> {
-    keyring.keys(("acme", &scheme()), &publisher.document(), lacks, &Telemetry::new().unwrap()).await
+async fn ask(keyring: &Keyring, publisher: &Publisher, need: Need) -> Result<Arc<[Key]>, Unavailable> {
+    keyring.keys(("acme", &scheme()), &publisher.document(), need, &Telemetry::new().unwrap()).await
 }
 
 /// Sets the clock forward. It must go on its own while sockets are waited for.
@@ -117,26 +118,57 @@ async fn later(seconds: u64) {
 async fn keys_are_fetched_once_by_however_many_come_for_them() {
     let publisher = Publisher::start(jwks(&["one", "two"])).await;
     let keyring = publisher.keyring();
-    let asked = futures_util::future::join_all((0..20).map(|_| ask(&keyring, &publisher, false))).await;
+    let before = Instant::now();
+    let asked = futures_util::future::join_all((0..20).map(|_| ask(&keyring, &publisher, Need::Any))).await;
     assert!(asked.iter().all(|keys| keys.as_ref().unwrap().len() == 2));
     assert_eq!(publisher.asked(), 1);
-    // Who lacks one has just been told all there are.
-    assert_eq!(ask(&keyring, &publisher, true).await.unwrap().len(), 2);
+    // Who lacks one and came before has just been told all there are.
+    assert_eq!(ask(&keyring, &publisher, Need::FetchedSince(before)).await.unwrap().len(), 2);
     assert_eq!(publisher.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_may_be_new_is_not_called_unknown_before_they_are_fetched_again() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let keyring = publisher.keyring();
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1);
+    publisher.show(StatusCode::OK, &jwks(&["one", "two"]));
+    later(1).await;
+    let came = Instant::now();
+    assert!(ask(&keyring, &publisher, Need::FetchedSince(came)).await.is_err(), "they are not asked for so soon");
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1, "whoever needs no other is served");
+    later(31).await;
+    assert_eq!(ask(&keyring, &publisher, Need::FetchedSince(came)).await.unwrap().len(), 2);
+    assert_eq!(publisher.asked(), 2);
+}
+
+#[tokio::test]
+async fn old_keys_do_not_outlive_a_publisher_that_fails_for_a_day() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let keyring = publisher.keyring();
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1);
+    publisher.show(StatusCode::INTERNAL_SERVER_ERROR, "");
+    later(23 * 3600).await;
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1);
+    later(3601).await;
+    assert!(ask(&keyring, &publisher, Need::Any).await.is_err());
+    publisher.show(StatusCode::OK, &jwks(&["one", "two"]));
+    later(31).await;
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn a_new_key_is_found_and_old_ones_outlive_a_publisher_that_fails() {
     let publisher = Publisher::start(jwks(&["one"])).await;
     let keyring = publisher.keyring();
-    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 1);
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1);
     publisher.show(StatusCode::OK, &jwks(&["one", "two"]));
     later(31).await;
-    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 1, "they are fresh");
-    assert_eq!(ask(&keyring, &publisher, true).await.unwrap().len(), 2);
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1, "they are fresh");
+    assert_eq!(ask(&keyring, &publisher, Need::FetchedSince(Instant::now())).await.unwrap().len(), 2);
     publisher.show(StatusCode::INTERNAL_SERVER_ERROR, "");
     later(3601).await;
-    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 2);
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 2);
     assert_eq!(publisher.asked(), 3);
 }
 
@@ -152,7 +184,7 @@ async fn a_publisher_that_fails_is_not_asked_by_every_delivery() {
         publisher.show(status, &text);
         let keyring = publisher.keyring();
         for _ in 0..5 {
-            assert!(ask(&keyring, &publisher, false).await.is_err());
+            assert!(ask(&keyring, &publisher, Need::Any).await.is_err());
         }
         assert_eq!(publisher.asked(), 1, "{status}");
     }
@@ -162,7 +194,7 @@ async fn a_publisher_that_fails_is_not_asked_by_every_delivery() {
 async fn a_publisher_that_nobody_vouches_for_is_not_believed() {
     let publisher = Publisher::start(jwks(&["one"])).await;
     let keyring = Keyring::new().unwrap();
-    let Unavailable(why) = ask(&keyring, &publisher, false).await.unwrap_err();
+    let Unavailable(why) = ask(&keyring, &publisher, Need::Any).await.unwrap_err();
     assert!(why.contains("certificate"), "{why}");
 }
 
@@ -174,12 +206,12 @@ async fn places_without_number_are_not_asked_without_number() {
     for nth in 0..300 {
         let url = format!("https://localhost:{}/{nth}.pem", publisher.address.port()).parse().unwrap();
         let document = KeyDocument { url, kind: DocumentKind::Certificate };
-        assert!(keyring.keys(("acme", &scheme), &document, false, &telemetry).await.is_err());
+        assert!(keyring.keys(("acme", &scheme), &document, Need::Any, &telemetry).await.is_err());
     }
     assert!(publisher.asked() <= 12, "{}", publisher.asked());
     // Keys at a place that is configured are nobody's whim.
     publisher.show(StatusCode::OK, &jwks(&["one"]));
-    assert_eq!(ask(&keyring, &publisher, false).await.unwrap().len(), 1);
+    assert_eq!(ask(&keyring, &publisher, Need::Any).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -187,7 +219,7 @@ async fn keys_are_each_providers_own() {
     let publisher = Publisher::start(jwks(&["one"])).await;
     let (keyring, scheme, telemetry) = (publisher.keyring(), scheme(), Telemetry::new().unwrap());
     for provider in ["acme", "other", "acme"] {
-        keyring.keys((provider, &scheme), &publisher.document(), false, &telemetry).await.unwrap();
+        keyring.keys((provider, &scheme), &publisher.document(), Need::Any, &telemetry).await.unwrap();
     }
     assert_eq!(publisher.asked(), 2);
 }
@@ -199,7 +231,7 @@ async fn documents_without_number_do_not_shut_out_a_new_one() {
     for nth in 0..70 {
         let url = format!("https://localhost:{}/{nth}", publisher.address.port()).parse().unwrap();
         let document = KeyDocument { url, kind: DocumentKind::Jwks };
-        assert!(keyring.keys(("acme", &scheme), &document, false, &telemetry).await.is_ok(), "{nth}");
+        assert!(keyring.keys(("acme", &scheme), &document, Need::Any, &telemetry).await.is_ok(), "{nth}");
         later(31).await;
     }
 }
@@ -210,7 +242,7 @@ async fn who_hangs_up_has_asked_all_the_same() {
     publisher.show(StatusCode::NOT_FOUND, "");
     let keyring = publisher.keyring();
     for _ in 0..20 {
-        let asking = ask(&keyring, &publisher, false);
+        let asking = ask(&keyring, &publisher, Need::Any);
         tokio::select! {
             biased;
             asked = asking => assert!(asked.is_err()),

@@ -64,7 +64,7 @@ async fn what_is_not_signed_as_it_should_be() {
         (github("e1").with("x-hub-signature-256", &signature(&github("e2"))), 401, "no_match"),
         (github("e1").with_body("{}"), 401, "no_match"),
         (stripe("e1").with_body("{\"id\":\"e2\"}"), 401, "no_match"),
-        (twice, 401, "repeated_header"),
+        (twice, 401, "repeated_value"),
         (at(now() - hour), 401, "stale"),
         (at(now() + hour), 401, "future"),
     ];
