@@ -29,6 +29,9 @@ pub struct Flags {
     /// Without a file: the variable that holds the provider's secret
     #[arg(long, value_name = "VARIABLE", requires = "provider")]
     pub secret_env: Option<String>,
+    /// Without a file: the variable that holds the provider's public key, where it signs with one
+    #[arg(long, value_name = "VARIABLE", requires = "provider")]
+    pub public_key_env: Option<String>,
     /// Without a file: the path the provider delivers to [default: /]
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub path: Option<String>,
@@ -54,6 +57,7 @@ impl Flags {
         let provider = ["providers", name];
         lay(root, &[&provider[..], &["path"]].concat(), self.path.as_deref(), "--path");
         lay(root, &[&provider[..], &["secret", "env"]].concat(), self.secret_env.as_deref(), "--secret-env");
+        lay(root, &[&provider[..], &["public_key", "env"]].concat(), self.public_key_env.as_deref(), "--public-key-env");
         let has_path = root.table("providers").and_then(|all| all.table(name)?.get("path")).is_some();
         if !has_path {
             // A sender of its own needs no path to be told apart by.
@@ -89,7 +93,7 @@ mod tests {
         let flags = parse("--upstream http://a --provider github --secret-env NAME --path /x --store memory:").unwrap();
         assert_eq!((flags.provider.as_deref(), flags.path.as_deref()), (Some("github"), Some("/x")));
         assert!(parse("--config a.toml --listen 127.0.0.1:1 --admin 127.0.0.1:2 --upstream http://a --store memory:").is_ok());
-        for wrong in ["--config a.toml --provider github", "--secret-env NAME", "--path /x"] {
+        for wrong in ["--config a.toml --provider github", "--secret-env NAME", "--public-key-env NAME", "--path /x"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -105,7 +105,10 @@ impl super::signature::Signature {
         };
         let part = match &self.layout {
             Layout::Plain => String::new(),
-            Layout::Items(items) => format!(", {}{}", items.pick, items.assign),
+            Layout::Items(items) => match &items.pick {
+                Some(pick) => format!(", {pick}{}", items.assign),
+                None => ", under the id of its key".to_owned(),
+            },
             Layout::List { .. } => ", a list".to_owned(),
         };
         let prefix = if self.prefix.is_empty() { String::new() } else { format!(", after {:?}", self.prefix) };

@@ -169,9 +169,16 @@ impl Signing<'_> {
             // The body takes the form that it will have, before anything of it is signed.
             draft.put(place, "")?;
         }
-        let text = self.way.signature.layout.write(&parts, "");
+        let key_id = match &self.key.id {
+            Some(id) => id.as_str(),
+            None if self.way.signature.layout.is_keyed() => {
+                return Err("stands under the id of its key, which has none".to_owned());
+            }
+            None => "",
+        };
+        let text = self.way.signature.layout.write(key_id, &parts, "");
         let signature = self.signature(draft, &text, stamp.as_deref(), None)?;
-        let written = self.way.signature.write(&parts, &signature);
+        let written = self.way.signature.write(key_id, &parts, &signature);
         match &self.way.signature.at {
             Spot::One(place) => draft.put(place, &written),
             Spot::Every(_) | Spot::Numbered(_) => {

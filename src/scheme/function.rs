@@ -34,12 +34,14 @@ pub(super) enum Function {
     EncodeComponent,
     WithPort,
     WithoutPort,
+    /// A URL up to its query.
+    WithoutQuery,
     /// Signed as deliveries are: for challenges that ask for it.
     Sign,
 }
 
 impl Function {
-    const ALL: [(&'static str, Self); 18] = [
+    const ALL: [(&'static str, Self); 19] = [
         ("lower", Self::Lower),
         ("upper", Self::Upper),
         ("line", Self::Line),
@@ -57,6 +59,7 @@ impl Function {
         ("encode_component", Self::EncodeComponent),
         ("with_port", Self::WithPort),
         ("without_port", Self::WithoutPort),
+        ("without_query", Self::WithoutQuery),
         ("sign", Self::Sign),
     ];
 
@@ -66,7 +69,7 @@ impl Function {
 
     /// Whether two values that differ still differ afterwards, so that what is signed changed is signed itself.
     pub fn keeps_apart(self) -> bool {
-        !matches!(self, Self::Lower | Self::Upper | Self::Crc32 | Self::Unescaped)
+        !matches!(self, Self::Lower | Self::Upper | Self::Crc32 | Self::Unescaped | Self::WithoutQuery)
     }
 
     /// Whether a value can be given to it.
@@ -102,6 +105,7 @@ impl Function {
             Self::EncodeComponent => escaped(&value, b"-_.!~*'()"),
             Self::WithPort => with_port(&text()).into_bytes(),
             Self::WithoutPort => without_port(&text()).into_bytes(),
+            Self::WithoutQuery => value.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec(),
             Self::Line | Self::Sign => Vec::new(),
         })
     }
@@ -151,6 +155,8 @@ mod tests {
             ("unescaped", "/a%2Fb%3f%20%2", "/a/b?%20%2"),
             ("encode_uri", "/a b%20?x=1", "/a%20b%2520?x=1"),
             ("encode_component", "x=1&y", "x%3D1%26y"),
+            ("without_query", "https://a.example/x?y=1?z", "https://a.example/x"),
+            ("without_query", "https://a.example/x", "https://a.example/x"),
         ] {
             let changed = Function::named(name).unwrap().of(Cow::Borrowed(value.as_bytes()));
             assert_eq!(String::from_utf8_lossy(&changed), expected, "{name}");

@@ -191,7 +191,7 @@ struct Written {
 
 choices!(
     /// How signatures are written into their text.
-    LayoutWord { Plain = "plain", Pairs = "pairs", Tagged = "tagged", List = "list" }
+    LayoutWord { Plain = "plain", Pairs = "pairs", Tagged = "tagged", Keyed = "keyed", List = "list" }
 );
 
 impl FromNode for Written {
@@ -248,6 +248,7 @@ fn layout(reader: &Reader<'_>, node: &Node, at: &At<'_>) -> Option<Layout> {
     let meaningless: &[&'static str] = match word {
         LayoutWord::Plain => &["pick", "separator", "assign", "trim"],
         LayoutWord::List => &["pick", "assign", "trim"],
+        LayoutWord::Keyed => &["pick"],
         LayoutWord::Pairs | LayoutWord::Tagged => &[],
     };
     for key in meaningless.iter().filter(|key| reader.has(key)) {
@@ -257,19 +258,23 @@ fn layout(reader: &Reader<'_>, node: &Node, at: &At<'_>) -> Option<Layout> {
     let (default_separator, default_assign) = match word {
         LayoutWord::Plain => return Some(Layout::Plain),
         LayoutWord::List => return Some(Layout::List { separator: separator.unwrap_or_else(|| ",".to_owned()) }),
-        LayoutWord::Pairs => (",", "="),
+        LayoutWord::Pairs | LayoutWord::Keyed => (",", "="),
         LayoutWord::Tagged => (" ", ","),
     };
-    if !reader.has("pick") {
+    if !reader.has("pick") && word != LayoutWord::Keyed {
         let help = "name the part that is the signature: pick = \"v1\"";
         at.problems.error(reader.at("pick").problem(Some(node.origin.clone()), "is missing", help));
     }
+    let pick = match word {
+        LayoutWord::Keyed => None,
+        _ => Some(pick?.0),
+    };
     let separator = separator.unwrap_or_else(|| default_separator.to_owned());
     let assign = assign.unwrap_or_else(|| default_assign.to_owned());
     if separator == assign {
         note(reader, "separator", "is the same as `assign`", "items are told apart by one and split in two by the other");
     }
-    Some(Layout::Items(Items { separator, assign, pick: pick?.0, trim: trim.unwrap_or(false) }))
+    Some(Layout::Items(Items { separator, assign, pick, trim: trim.unwrap_or(false) }))
 }
 
 impl FromNode for Template {

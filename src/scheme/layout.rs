@@ -20,8 +20,8 @@ pub(super) enum Layout {
 pub(super) struct Items {
     pub separator: String,
     pub assign: String,
-    /// The name under which signatures stand.
-    pub pick: String,
+    /// The name under which signatures stand. `None`: each stands under the id of the key that made it.
+    pub pick: Option<String>,
     /// Whether spaces around an item are no part of it.
     pub trim: bool,
 }
@@ -70,6 +70,11 @@ impl Layout {
     /// comparison.
     const ITEMS_MAX: usize = 64;
 
+    /// Whether each signature stands under the id of the key that made it.
+    pub fn is_keyed(&self) -> bool {
+        matches!(self, Self::Items(Items { pick: None, .. }))
+    }
+
     /// Takes a text apart; it holds at least one signature.
     pub fn parse<'a>(&self, text: &'a str) -> Result<Parts<'a>, Disproof> {
         let mut parts = Parts::default();
@@ -84,9 +89,11 @@ impl Layout {
             Self::Plain => parts.signatures.push(text),
             Self::Items(items) => {
                 for (name, part) in items.split(text) {
-                    if name == items.pick {
+                    let is_picked = items.pick.as_ref().is_none_or(|pick| name == pick);
+                    if is_picked {
                         parts.signatures.push(part);
-                    } else {
+                    }
+                    if !is_picked || items.pick.is_none() {
                         parts.named.push((name, part));
                     }
                     if parts.signatures.len().max(parts.named.len()) > Self::ITEMS_MAX {
@@ -108,12 +115,12 @@ impl Layout {
         Ok(())
     }
 
-    /// Writes a text: the parts, then the signature.
-    pub fn write(&self, parts: &[(&str, &str)], signature: &str) -> String {
+    /// Writes a text: the parts, then the signature, which was made by the key with this id.
+    pub fn write(&self, key_id: &str, parts: &[(&str, &str)], signature: &str) -> String {
         match self {
             Self::Plain => signature.to_owned(),
             Self::Items(items) => {
-                let all = parts.iter().copied().chain([(items.pick.as_str(), signature)]);
+                let all = parts.iter().copied().chain([(items.pick.as_deref().unwrap_or(key_id), signature)]);
                 let written: Vec<String> = all.map(|(name, part)| format!("{name}{}{part}", items.assign)).collect();
                 written.join(&items.separator)
             }
@@ -167,7 +174,7 @@ mod tests {
     use super::*;
 
     fn items(separator: &str, assign: &str) -> Layout {
-        Layout::Items(Items { separator: separator.into(), assign: assign.into(), pick: "v1".into(), trim: false })
+        Layout::Items(Items { separator: separator.into(), assign: assign.into(), pick: Some("v1".into()), trim: false })
     }
 
     fn all<'a>(layout: &Layout, text: &'a str) -> Result<Vec<&'a str>, Disproof> {
@@ -192,7 +199,7 @@ mod tests {
         let parts = list.parse("1,a").unwrap();
         let parts = parts.beside();
         assert_eq!((parts.part("0"), parts.part("2"), parts.part("t")), (Ok(Some("1")), Ok(None), Ok(None)));
-        assert_eq!(list.write(&[("0", "1")], "a"), "1,a");
+        assert_eq!(list.write("k", &[("0", "1")], "a"), "1,a");
     }
 
     #[test]
@@ -214,8 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        assert_eq!(items(",", "=").write(&[("t", "1")], "abc"), "t=1,v1=abc");
-        assert_eq!(items(" ", ",").write(&[], "abc="), "v1,abc=");
-        assert_eq!(Layout::Plain.write(&[], "abc"), "abc");
+        assert_eq!(items(",", "=").write("k", &[("t", "1")], "abc"), "t=1,v1=abc");
+        assert_eq!(items(" ", ",").write("k", &[], "abc="), "v1,abc=");
+        assert_eq!(Layout::Plain.write("k", &[], "abc"), "abc");
     }
 }

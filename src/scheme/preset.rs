@@ -63,7 +63,7 @@ impl Preset {
         Self { name, table, problems: problems.into_parts().0 }
     }
 
-    /// What it says under a key of its own: `title`, `docs`, `evidence`, `judge`, `setup`, `unsigned`.
+    /// What it says under a key of its own: `title`, `docs`, `evidence`, `judge`, `setup`, `also`, `unsigned`.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.table.get(key).map(|node| &node.value) {
             Some(Value::Text(text)) => Some(text),
@@ -156,7 +156,8 @@ mod tests {
     }
 
     /// What only presets have; every other key is one of `[providers.NAME]`.
-    const OWN_KEYS: [&str; 9] = ["title", "docs", "evidence", "judge", "aliases", "setup", "id_stable", "unsigned", "sample"];
+    const OWN_KEYS: [&str; 10] =
+        ["title", "docs", "evidence", "judge", "aliases", "setup", "also", "id_stable", "unsigned", "sample"];
 
     #[test]
     fn every_preset_says_what_a_section_can_say_and_what_presets_have() {

@@ -159,7 +159,11 @@ impl<'a> Scene<'a> {
             Source::Target => Some(Cow::Borrowed(received.uri.path_and_query().map_or("/", |target| target.as_str()).as_bytes())),
             // It stands alone, which is a chunk of its own: anything else is refused when the scheme is read.
             Source::Secret => None,
-            Source::SortedForm => Some(Cow::Owned(sorted_form(received.body).ok_or(Disproof::MissingSignedValue)?)),
+            Source::SortedForm => Some(Cow::Owned(sorted(received.body, b"", b"").ok_or(Disproof::MissingSignedValue)?)),
+            Source::SortedQuery => match received.uri.query() {
+                None | Some("") => None,
+                Some(query) => Some(Cow::Owned(sorted(query.as_bytes(), b"=", b"&").ok_or(Disproof::MissingSignedValue)?)),
+            },
             Source::Listed(listed) => self.listed(listed)?,
             Source::Raw(pointer) => match json::find(received.body, pointer) {
                 Some(Sought::Found(raw)) => Some(Cow::Borrowed(raw.get().as_bytes())),
@@ -222,17 +226,21 @@ const FIELDS_MAX: usize = 1000;
 
 /// Names in order, each name followed by its value; a name that stands there several times by its values, in order and
 /// each once. `None` where they are too many.
-fn sorted_form(body: &[u8]) -> Option<Vec<u8>> {
-    if memchr::memchr_iter(b'&', body).take(FIELDS_MAX).count() >= FIELDS_MAX {
+fn sorted(pairs: &[u8], assign: &[u8], between: &[u8]) -> Option<Vec<u8>> {
+    if memchr::memchr_iter(b'&', pairs).take(FIELDS_MAX).count() >= FIELDS_MAX {
         return None;
     }
-    let mut fields: Vec<_> = locate::fields(body).collect();
+    let mut fields: Vec<_> = locate::fields(pairs).collect();
     fields.sort();
     fields.dedup();
-    let mut sorted = Vec::with_capacity(body.len());
+    let mut sorted = Vec::with_capacity(pairs.len());
     for (name, value) in fields {
-        sorted.extend_from_slice(&name);
-        sorted.extend_from_slice(&value);
+        if !sorted.is_empty() {
+            sorted.extend_from_slice(between);
+        }
+        for piece in [&name, assign, &value] {
+            sorted.extend_from_slice(piece);
+        }
     }
     Some(sorted)
 }
@@ -243,8 +251,10 @@ mod tests {
 
     #[test]
     fn a_form_is_sorted_by_name_then_value_without_repeats() {
-        assert_eq!(sorted_form(b"b=2&a=%20x&b=1&b=2&A=&c").unwrap(), b"Aa xb1b2c");
-        assert_eq!(sorted_form(b"").unwrap(), b"");
-        assert!(sorted_form("a&".repeat(999).as_bytes()).is_some() && sorted_form("a&".repeat(1000).as_bytes()).is_none());
+        let form = |pairs: &[u8]| sorted(pairs, b"", b"");
+        assert_eq!(form(b"b=2&a=%20x&b=1&b=2&A=&c").unwrap(), b"Aa xb1b2c");
+        assert_eq!(form(b"").unwrap(), b"");
+        assert!(form("a&".repeat(999).as_bytes()).is_some() && form("a&".repeat(1000).as_bytes()).is_none());
+        assert_eq!(sorted(b"b=2&a=%20x&b=1&A=", b"=", b"&").unwrap(), b"A=&a= x&b=1&b=2");
     }
 }

@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Received;
 use super::disproof::Disproof;
 use super::encoding::SignatureBytes;
-use super::layout::{Layout, Parts};
+use super::layout::{Beside, Layout, Parts};
 use super::locate;
 use super::place::{HeaderNames, Place, Pointer};
 
@@ -76,6 +76,11 @@ impl Signature {
         }
     }
 
+    /// The signature under this key's id, where each stands under the id of its key.
+    pub fn of_key<'a>(&self, id: &str, parts: &Beside<'a>) -> Result<Option<&'a str>, Disproof> {
+        Ok(parts.part(id)?.and_then(|one| one.strip_prefix(self.prefix.as_str())))
+    }
+
     /// The signatures among these parts that can be decoded.
     pub fn offered(
         &self,
@@ -96,8 +101,8 @@ impl Signature {
     }
 
     /// The text with this signature and these parts.
-    pub fn write(&self, parts: &[(&str, &str)], signature: &str) -> String {
-        self.layout.write(parts, &format!("{}{signature}", self.prefix))
+    pub fn write(&self, key_id: &str, parts: &[(&str, &str)], signature: &str) -> String {
+        self.layout.write(key_id, parts, &format!("{}{signature}", self.prefix))
     }
 }
 

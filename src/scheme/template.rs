@@ -49,6 +49,8 @@ pub(super) enum Source {
     Secret,
     /// Every field of a form body, sorted by name, names and values without anything between them.
     SortedForm,
+    /// Every parameter of the query, decoded and sorted by name: `a=1&b=2`.
+    SortedQuery,
     /// `name:value` of the headers that a list names, sorted by name; or their values, in its order.
     Listed(Listed),
     /// JSON as it was sent, whatever it is.
@@ -281,6 +283,7 @@ fn source(text: &str) -> Option<Result<Source, String>> {
             "target" => Source::Target,
             "secret" => Source::Secret,
             "sorted_form" => Source::SortedForm,
+            "sorted_query" => Source::SortedQuery,
             _ => return None,
         })),
         Some((_, "")) => None,

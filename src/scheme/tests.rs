@@ -514,3 +514,30 @@ fn nothing_may_stand_beside_a_signed_value_that_a_parser_could_take_for_it() {
     let request = Request::with_body(&of_all, &keys[0], &[], r#"{"Amount":1,"amount":9}"#);
     assert_eq!(request.judged(&of_all, &keys, NOW), Ok(Proof { slot: 0 }), "all of it is the sender's");
 }
+
+#[test]
+fn a_signature_under_the_id_of_its_key_is_held_to_that_key() {
+    let scheme = scheme(r#"signature = { header = "Sig", layout = "keyed", separator = "&", assign = "|" }"#);
+    let keys = [key(&scheme, "first").with_id(Some("a".into())), key(&scheme, "second").with_id(Some("b".into()))];
+    let first = Request::signed(&scheme, &keys[0], &[]);
+    let second = Request::signed(&scheme, &keys[1], &[]);
+    assert!(first.header("sig").starts_with("a|"));
+    let judged = |text: &str, keys: &[Key]| {
+        let mut request = Request::signed(&scheme, &keys[0], &[]);
+        request.set("sig", text);
+        request.judged(&scheme, keys, NOW)
+    };
+    let both = format!("{}&{}", first.header("sig"), second.header("sig"));
+    assert_eq!(judged(&both, &keys), Ok(Proof { slot: 0 }));
+    assert_eq!(judged(&both, &keys[1..]), Ok(Proof { slot: 0 }));
+    assert_eq!(judged(second.header("sig"), &keys), Ok(Proof { slot: 1 }));
+    assert_eq!(judged(&first.header("sig").replace("a|", "b|"), &keys), Err(Disproof::NoMatch));
+    assert_eq!(judged(&first.header("sig").replace("a|", "c|"), &keys), Err(Disproof::UnknownKey));
+    assert_eq!(judged(&format!("{0}&{0}", first.header("sig")), &keys), Err(Disproof::MalformedSignature));
+    let nameless = [key(&scheme, "second")];
+    let mut request = second;
+    assert_eq!(request.judged(&scheme, &nameless, NOW), Ok(Proof { slot: 0 }), "a key without an id is for any");
+    request.set("sig", "b|");
+    assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MalformedSignature));
+    assert!(scheme.sign(&nameless[0], &mut draft("{}"), at(NOW)).is_err());
+}

@@ -254,6 +254,15 @@ impl Way {
             if self.key_id.is_some() && key.id.as_ref().is_some_and(|id| named.as_deref() != Some(id.as_bytes())) {
                 continue;
             }
+            let its_own;
+            let offered = match &key.id {
+                Some(id) if self.signature.layout.is_keyed() => {
+                    let Some(signature) = self.signature.of_key(id, &scene.parts)? else { continue };
+                    its_own = self.decode(signature);
+                    its_own.as_slice()
+                }
+                _ => offered,
+            };
             is_known = true;
             let holds = key.of_way(court.way).is_some_and(|material| material.proves(message, offered));
             proven = proven.or(holds.then_some(slot));

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::choice;
 use crate::config::tree::Value;
 use crate::config::units::{self, Written};
-use crate::scheme::IdRule;
 use crate::scheme::preset::{Compiled, Preset};
+use crate::scheme::{Answerer, IdRule};
 
 pub(super) struct Page {
     preset: &'static Preset,
@@ -110,7 +110,13 @@ impl Page {
 
     fn challenges(&self) -> Option<String> {
         let count = self.compiled.handshakes.len();
-        (count > 0).then(|| "hookonce answers the provider's challenge by itself".to_owned())
+        let is_passed = self.compiled.handshakes.iter().any(|handshake| handshake.answer == Answerer::Upstream);
+        let told = if is_passed {
+            "the provider's challenge is passed on to your consumer, without a claim"
+        } else {
+            "hookonce answers the provider's challenge by itself"
+        };
+        (count > 0).then(|| told.to_owned())
     }
 
     fn special_statuses(&self) -> Option<String> {
@@ -127,7 +133,8 @@ impl Page {
         let scheme = &self.compiled.scheme;
         let mut known = Vec::new();
         known.extend(scheme.describe().into_iter().map(|way| ("signature", way)));
-        known.push(("secret", scheme.describe_key()));
+        let key = if scheme.takes_public_keys() { "key" } else { "secret" };
+        known.push((key, scheme.describe_key()));
         known.extend(self.text("unsigned").map(|text| ("not signed", text.to_owned())));
         known.push(("event id", self.event_id().unwrap_or_else(|| NO_ID.to_owned())));
         known.push(("retries", self.retries()));
@@ -188,6 +195,7 @@ impl Page {
         if scheme.signs_url() {
             lines.push(format!("public_url = \"https://hooks.example.com\"   # as {} calls it", self.preset.title()));
         }
+        lines.extend(self.text("also").map(|also| also.trim().to_owned()));
         lines.join("\n")
     }
 
@@ -324,4 +332,34 @@ pub(super) fn markdown(pages: &[Page]) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Environment};
+    use crate::scheme::preset;
+
+    /// Readable as text, as hex and as base64.
+    const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn what_is_shown_for_a_configuration_is_one() {
+        let mut tried = 0;
+        for name in preset::names() {
+            let page = Page::of(preset::find(name).unwrap()).unwrap();
+            if page.compiled.scheme.takes_public_keys() && !page.compiled.scheme.fetches_keys() {
+                continue;
+            }
+            let section = page.section();
+            let text = format!("upstream = \"http://127.0.0.1:3000\"\n{section}\n");
+            let mut named = section.split("env = \"").skip(1).filter_map(|rest| rest.split('"').next());
+            let environment =
+                Environment::from([named.next().unwrap_or("A"), named.next().unwrap_or("B")].map(|it| (it, SECRET)));
+            let loaded = Config::from_text(&text, &environment);
+            assert!(loaded.is_ok(), "{section}\n{loaded:#?}");
+            tried += 1;
+        }
+        assert!(tried > 100, "{tried}");
+    }
 }

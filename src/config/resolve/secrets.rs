@@ -55,8 +55,8 @@ fn public_keys(section: &Section<'_>, is_fetched: bool) -> Option<(&'static str,
         Some((node @ Node { value: Value::List(_), .. }, at)) => several(node, &at).map(|keys| ("public_key", keys)),
         None if is_fetched => Some(("public_key", Vec::new())),
         _ => {
-            let help =
-                "write public_key = \"...\", { env = \"VARIABLE\" } or { file = \"PATH\" }: the key that the provider shows";
+            let help = "write public_key = \"...\", { env = \"VARIABLE\" } or { file = \"PATH\" }: the key that the provider shows; or give \
+                 --public-key-env VARIABLE";
             let found = section.reader().require::<Sourced>("public_key", help)?;
             Some(("public_key", vec![found.value]))
         }

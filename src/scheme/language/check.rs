@@ -114,7 +114,7 @@ fn check_parts(reader: &Reader<'_>, way: &Way) {
                 let help = "say how the header is laid out: signature = { header = \"...\", layout = \"pairs\", pick = \"v1\" }";
                 note(reader, key, &format!("names the part \"{name}\" of a signature header that has no parts"), help);
             }
-            (Site::Part(name), Layout::Items(items)) if items.pick == *name => {
+            (Site::Part(name), Layout::Items(items)) if items.pick.as_ref().is_none_or(|pick| pick == name) => {
                 note(reader, key, &format!("names \"{name}\", which is the signature itself"), "name another part");
             }
             (Site::Claim(_), _) if !is_token => {
