@@ -74,6 +74,10 @@ async fn forget(admin: &Admin, keys: &[EventKey], peer: SocketAddr) -> Result<Ad
             let reason = format!("the consumer is at work on it; its lease has {} ms left", lease_left.as_millis());
             Err(Denied::new(StatusCode::CONFLICT, reason))
         }
+        Forgotten::Queued => {
+            let reason = "it is in the queue or a dead letter: `hookonce queue` can have it tried again, or drop it";
+            Err(Denied::new(StatusCode::CONFLICT, reason))
+        }
     }
 }
 
@@ -91,6 +95,7 @@ fn shown(seen: &Remembered) -> Value {
     let (state, attempt, status, doubt, at) = match &seen.entry {
         Entry::Claimed(claimed) => ("claimed", claimed.attempt, None, claimed.doubt, claimed.at),
         Entry::Failed(failed) => ("failed", failed.attempt, failed.status, failed.doubt, failed.at),
+        Entry::Queued(queued) => ("queued", 0, None, None, queued.at),
         Entry::Done(done) => ("done", done.attempt, Some(done.status), None, done.at),
     };
     json!({

@@ -111,7 +111,7 @@ impl<'a> Range<'a> {
     fn done<'e>(&self, event: &'e Remembered) -> Option<&'e Done> {
         match &event.entry {
             Entry::Done(done) => self.has(done.at).then_some(done),
-            Entry::Claimed(_) | Entry::Failed(_) => None,
+            Entry::Claimed(_) | Entry::Failed(_) | Entry::Queued(_) => None,
         }
     }
 

@@ -114,6 +114,7 @@ pub fn end_of(ending: Ending, on_duplicate: OnDuplicate) -> End {
             Ok(Reply::Mirrored { answer, outcome })
         }
         Ending::Done(done) => Ok(Reply::Duplicate { done: Some(done), replay }),
+        Ending::Queued => Ok(Reply::Duplicate { done: None, replay: false }),
         Ending::Acked => Ok(Reply::AckedInFlight),
         Ending::Refused(refusal) => Err(refusal),
         // Nobody is moved twice: under key and digest every body is the same.

@@ -62,7 +62,7 @@ impl Phase {
             Self::Running => false,
             Self::Accepted => true,
             Self::Ended(Ending::Answered(answer)) => answer.is_success,
-            Self::Ended(Ending::Done(_)) => true,
+            Self::Ended(Ending::Done(_) | Ending::Queued) => true,
             Self::Ended(Ending::Refused(_) | Ending::Acked | Ending::Moved) => false,
         }
     }
@@ -76,6 +76,8 @@ pub enum Ending {
     /// The event was done before.
     Done(Arc<Done>),
     Refused(Refusal),
+    /// The event was accepted before: it is in the queue, or a dead letter.
+    Queued,
     /// Another process is at work on it, and the provider is to be told 2xx all the same.
     Acked,
     /// The key belongs to another body: look under the key with the digest.

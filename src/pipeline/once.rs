@@ -185,6 +185,7 @@ impl Pipeline {
                 event.route.watch.duplicate_of(&done, now());
                 observed().ok_or_else(|| Ending::Done(Arc::new(done)))
             }
+            ClaimOutcome::Queued(_) => observed().ok_or(Ending::Queued),
             ClaimOutcome::InFlight { lease_left } => match (observed(), provider.in_flight) {
                 (Some(permit), _) => Ok(permit),
                 (None, InFlight::Wait) => {
@@ -323,6 +324,7 @@ impl Pipeline {
             };
             match seen.entry {
                 Entry::Done(done) => return Ending::Done(Arc::new(done)),
+                Entry::Queued(_) => return Ending::Queued,
                 Entry::Failed(failed) => {
                     let status = failed.status.and_then(|status| StatusCode::from_u16(status).ok());
                     let status = passable(status.unwrap_or(StatusCode::BAD_GATEWAY));

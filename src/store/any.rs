@@ -6,12 +6,16 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::Store;
+use super::backlog::{
+    Appended, Backlog, Filed, Finished, Holding, Lane, LetterId, NewLetter, Revived, Room, Slip, TakeTerms, Taken, Tally,
+};
 use super::breaker::Breaker;
 use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
 use super::file::FileCells;
 use super::memory::MemoryCells;
 use super::redis::{About, RedisCells, RedisServer};
 use crate::config::{StoreConfig, StoreUrl};
+use crate::pipeline::identify::EventKey;
 
 #[derive(Clone, Debug)]
 pub enum AnyCells {
@@ -78,6 +82,14 @@ impl Store<AnyCells> {
         }
     }
 
+    /// The key of an event of a lane: where keys are spread over servers, it has to be beside its letter.
+    pub fn key_in(&self, lane: &Lane, key: &EventKey) -> EventKey {
+        match self.cells() {
+            AnyCells::Redis(_) => lane.beside(key),
+            AnyCells::Memory(_) | AnyCells::File(_) => key.clone(),
+        }
+    }
+
     /// When a server was last found in the place of another one, which may have known more.
     pub fn replaced(&self) -> Option<SystemTime> {
         match self.cells() {
@@ -124,5 +136,47 @@ impl Cells for AnyCells {
 
     async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
         each!(self, cells => cells.pulse(marker))
+    }
+}
+
+impl Backlog for AnyCells {
+    async fn append(&self, lane: &Lane, letter: NewLetter, room: Room) -> Result<Appended, StoreError> {
+        each!(self, cells => cells.append(lane, letter, room))
+    }
+
+    async fn take(&self, lane: &Lane, terms: TakeTerms) -> Result<Taken, StoreError> {
+        each!(self, cells => cells.take(lane, terms))
+    }
+
+    async fn extend(&self, lane: &Lane, holding: &Holding, lease: Duration) -> Result<bool, StoreError> {
+        each!(self, cells => cells.extend(lane, holding, lease))
+    }
+
+    async fn finish(&self, lane: &Lane, finished: Finished) -> Result<Option<Bytes>, StoreError> {
+        each!(self, cells => cells.finish(lane, finished))
+    }
+
+    async fn postpone(&self, lane: &Lane, holding: &Holding, slip: Slip, pause: Duration) -> Result<bool, StoreError> {
+        each!(self, cells => cells.postpone(lane, holding, slip, pause))
+    }
+
+    async fn bury(&self, lane: &Lane, holding: &Holding, slip: Slip, blocks: bool) -> Result<bool, StoreError> {
+        each!(self, cells => cells.bury(lane, holding, slip, blocks))
+    }
+
+    async fn revive(&self, lane: &Lane, id: LetterId, slip: Slip) -> Result<Revived, StoreError> {
+        each!(self, cells => cells.revive(lane, id, slip))
+    }
+
+    async fn letter(&self, lane: &Lane, id: LetterId) -> Result<Option<Filed>, StoreError> {
+        each!(self, cells => cells.letter(lane, id))
+    }
+
+    async fn list(&self, lane: &Lane, is_dead: bool, after: Option<LetterId>, most: usize) -> Result<Vec<Filed>, StoreError> {
+        each!(self, cells => cells.list(lane, is_dead, after, most))
+    }
+
+    async fn tally(&self, lane: &Lane) -> Result<Tally, StoreError> {
+        each!(self, cells => cells.tally(lane))
     }
 }

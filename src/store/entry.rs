@@ -1,4 +1,4 @@
-//! What is stored for one event: claimed, failed or done, in a versioned text form.
+//! What is stored for one event: claimed, failed, queued or done, in a versioned text form.
 //!
 //! The first character is the version, the second the state; fields follow, separated by `|`. A value that does not
 //! parse is never taken for free or for done: it is an error of the store.
@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
+use super::backlog::LetterId;
 use crate::pipeline::identify::BodyDigest;
 
 /// Why a forward may be a second one.
@@ -126,10 +127,19 @@ pub struct StoredReply {
     pub body: Bytes,
 }
 
+/// The event was accepted, and its letter is in the queue or among the dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    pub letter: LetterId,
+    pub body: BodyDigest,
+    pub at: SystemTime,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Claimed(Claimed),
     Failed(Failed),
+    Queued(Queued),
     Done(Done),
 }
 
@@ -138,6 +148,7 @@ impl Entry {
         match self {
             Self::Claimed(claimed) => claimed.body,
             Self::Failed(failed) => failed.body,
+            Self::Queued(queued) => queued.body,
             Self::Done(done) => done.body,
         }
     }
@@ -146,6 +157,7 @@ impl Entry {
         match self {
             Self::Claimed(claimed) => claimed.encode(),
             Self::Failed(failed) => failed.encode(),
+            Self::Queued(queued) => queued.encode(),
             Self::Done(done) => done.encode(),
         }
     }
@@ -169,6 +181,11 @@ impl Entry {
                 attempt: fields.next()?.parse().ok()?,
                 doubt: doubt(fields.next()?)?,
                 status: optional(fields.next()?, |text| text.parse().ok())?,
+                body: BodyDigest::parse(fields.next()?)?,
+                at: time(fields.next()?)?,
+            }),
+            "1q" => Self::Queued(Queued {
+                letter: LetterId::parse(fields.next()?)?,
                 body: BodyDigest::parse(fields.next()?)?,
                 at: time(fields.next()?)?,
             }),
@@ -207,6 +224,12 @@ impl Failed {
     }
 }
 
+impl Queued {
+    pub fn encode(&self) -> Bytes {
+        format!("1q|{}|{}|{}", self.letter, self.body, millis(self.at)).into()
+    }
+}
+
 impl Done {
     fn encode(&self) -> Bytes {
         let mut text = String::with_capacity(64);
@@ -231,11 +254,11 @@ impl StoredReply {
     }
 }
 
-fn word(doubt: Option<Mark>) -> &'static str {
+pub(super) fn word(doubt: Option<Mark>) -> &'static str {
     doubt.map_or("", Mark::as_str)
 }
 
-fn doubt(text: &str) -> Option<Option<Mark>> {
+pub(super) fn doubt(text: &str) -> Option<Option<Mark>> {
     optional(text, Mark::parse)
 }
 
@@ -293,6 +316,7 @@ mod tests {
             Entry::Claimed(claimed),
             Entry::Failed(Failed { status: None, doubt: Some(Mark::Forgotten), ..failed.clone() }),
             Entry::Failed(failed),
+            Entry::Queued(Queued { letter: LetterId::new(at()).unwrap(), body, at: at() }),
             Entry::Done(Done { reply: reply(Some("text/xml"), b"<a>\n|\n\xff</a>"), ..done.clone() }),
             Entry::Done(Done { reply: reply(None, b""), ..done.clone() }),
             Entry::Done(done),

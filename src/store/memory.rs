@@ -1,13 +1,18 @@
 //! Cells in this process's memory: for tests, and for trying out. They are forgotten when it ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::backlog::{
+    Appended, Backlog, Filed, Finished, Holding, Lane, LetterId, NewLetter, Revived, Room, Slip, TakeTerms, Taken, Tally,
+};
 use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, StoreErrorKind, Swapped};
+use super::rows::{LaneRows, Rows};
 
 /// Below this many cells nothing is swept: a look at each would cost more than it frees.
 const SWEEP_AT_LEAST: usize = 1024;
@@ -19,9 +24,13 @@ pub struct MemoryCells {
     cells_max: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shelf {
     cells: HashMap<String, Cell>,
+    /// The letters of all lanes.
+    rows: BTreeMap<Vec<u8>, Bytes>,
+    /// The beginning of its clock.
+    began: Instant,
     /// The number of cells at which the dead are swept out next.
     sweep_at: usize,
 }
@@ -72,6 +81,12 @@ impl MemoryCells {
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         // A panic elsewhere leaves a whole map behind: each operation is one insert or one look-up.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Shelf {
+    fn default() -> Self {
+        Self { cells: HashMap::new(), rows: BTreeMap::new(), began: Instant::now(), sweep_at: 0 }
     }
 }
 
@@ -150,5 +165,80 @@ impl Cells for MemoryCells {
 
     async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
         Ok(self.read(marker).await?.map(|held| held.value))
+    }
+}
+
+impl Rows for Shelf {
+    fn row(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.rows.get(key).cloned())
+    }
+
+    fn put_row(&mut self, key: Vec<u8>, value: Bytes) {
+        self.rows.insert(key, value);
+    }
+
+    fn remove_row(&mut self, key: Vec<u8>) {
+        self.rows.remove(&key);
+    }
+
+    fn first_row(&self, from: &[u8], until: &[u8]) -> Result<Option<(Vec<u8>, Bytes)>, StoreError> {
+        let bounds = (Bound::Included(from), Bound::Excluded(until));
+        Ok(self.rows.range::<[u8], _>(bounds).next().map(|(key, value)| (key.clone(), value.clone())))
+    }
+
+    fn cell(&self, key: &str) -> Result<Option<Held>, StoreError> {
+        let now = Instant::now();
+        Ok(self.get(key, now).map(|cell| Held { value: cell.value.clone(), left: cell.dies - now }))
+    }
+
+    fn put_cell(&mut self, key: &str, value: Bytes, life: Duration) -> Result<(), StoreError> {
+        self.put(key, value, life, Instant::now());
+        Ok(())
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+    }
+}
+
+impl Backlog for MemoryCells {
+    async fn append(&self, lane: &Lane, letter: NewLetter, room: Room) -> Result<Appended, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).append(letter, room)
+    }
+
+    async fn take(&self, lane: &Lane, terms: TakeTerms) -> Result<Taken, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).take(terms)
+    }
+
+    async fn extend(&self, lane: &Lane, holding: &Holding, lease: Duration) -> Result<bool, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).extend(holding, lease)
+    }
+
+    async fn finish(&self, lane: &Lane, finished: Finished) -> Result<Option<Bytes>, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).finish(finished)
+    }
+
+    async fn postpone(&self, lane: &Lane, holding: &Holding, slip: Slip, pause: Duration) -> Result<bool, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).postpone(holding, slip, pause)
+    }
+
+    async fn bury(&self, lane: &Lane, holding: &Holding, slip: Slip, blocks: bool) -> Result<bool, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).bury(holding, slip, blocks)
+    }
+
+    async fn revive(&self, lane: &Lane, id: LetterId, slip: Slip) -> Result<Revived, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).revive(id, slip)
+    }
+
+    async fn letter(&self, lane: &Lane, id: LetterId) -> Result<Option<Filed>, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).letter(id)
+    }
+
+    async fn list(&self, lane: &Lane, is_dead: bool, after: Option<LetterId>, most: usize) -> Result<Vec<Filed>, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).list(is_dead, after, most)
+    }
+
+    async fn tally(&self, lane: &Lane) -> Result<Tally, StoreError> {
+        LaneRows::new(&mut *self.shelf(), lane).tally()
     }
 }

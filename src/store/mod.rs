@@ -8,6 +8,9 @@
 //!                   failed+---- the next claim takes over; in doubt only if it was before
 //! ```
 //!
+//! An event that is accepted now and delivered later is queued instead of claimed: see `backlog`.
+//!
+//!
 //! - Of any number of concurrent claims on one key, at most one is `Claimed` until its lease is over.
 //! - `complete` is a fact and needs no token. `fail` and `renew` act only while the claim is still the caller's.
 //! - Doubt, once set, goes from claimed to failed to claimed until the event is done.
@@ -15,6 +18,7 @@
 //!   stored with it, never by the caller's configuration.
 
 pub mod any;
+pub mod backlog;
 pub mod breaker;
 mod bypass;
 pub mod cells;
@@ -23,9 +27,11 @@ pub mod entry;
 pub mod file;
 pub mod marker;
 pub mod memory;
+mod queue;
 pub mod recent;
 pub mod redis;
 pub mod reserve;
+mod rows;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -39,8 +45,9 @@ use breaker::Breaker;
 use cells::{AtAge, Cells, Change, Held, Step, Swapped};
 pub use cells::{Cursor, StoreError, StoreErrorKind};
 pub use condition::Condition;
-pub use entry::{Claimed, Done, Entry, Failed, Mark, StoredReply, Token};
+pub use entry::{Claimed, Done, Entry, Failed, Mark, Queued, StoredReply, Token};
 pub use marker::Marker;
+pub use queue::{Enqueued, ToQueue};
 pub use reserve::{Reserve, WrittenBack};
 
 /// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
@@ -114,6 +121,8 @@ pub enum ClaimOutcome {
     InFlight {
         lease_left: Duration,
     },
+    /// The event was accepted before, and will be delivered from the queue.
+    Queued(Queued),
     /// The key belongs to another body; `entry` is what it holds.
     Conflict(Entry),
 }
@@ -174,6 +183,8 @@ pub enum Forgotten {
     InFlight {
         lease_left: Duration,
     },
+    /// It is in the queue, or a dead letter: it will be delivered, or wait for somebody to say so.
+    Queued,
 }
 
 /// An event as the store has it, for people.
@@ -229,6 +240,7 @@ impl<C: Cells> Store<C> {
         while let Some(value) = seen {
             let takeover = match judge(decode(&value)?, &first, terms) {
                 Verdict::Done(done) => return Ok(ClaimOutcome::Done(done)),
+                Verdict::Queued(queued) => return Ok(ClaimOutcome::Queued(queued)),
                 Verdict::Conflict(entry) => return Ok(ClaimOutcome::Conflict(entry)),
                 Verdict::Take(takeover) => takeover,
             };
@@ -306,6 +318,8 @@ impl<C: Cells> Store<C> {
     pub async fn keep(&self, key: &EventKey, seen: &Entry, retention: Duration) -> Result<bool, StoreError> {
         match seen {
             Entry::Claimed(_) => Ok(false),
+            // It has no end.
+            Entry::Queued(_) => Ok(true),
             Entry::Failed(_) | Entry::Done(_) => {
                 self.breaker.guard(self.cells.touch(key.as_str(), seen.encode(), retention)).await
             }
@@ -331,7 +345,7 @@ impl<C: Cells> Store<C> {
     pub async fn cast_doubt(&self, key: &EventKey, ended: &Entry, life: Duration) -> Result<Cast, StoreError> {
         let (attempt, doubt) = match ended {
             Entry::Claimed(Claimed { attempt, doubt, .. }) | Entry::Failed(Failed { attempt, doubt, .. }) => (*attempt, *doubt),
-            Entry::Done(_) => return Ok(Cast::Done),
+            Entry::Queued(_) | Entry::Done(_) => return Ok(Cast::Done),
         };
         let doubt = doubt.or(Some(Mark::Unknown));
         let failed = |attempt, body| Failed { attempt, doubt, status: None, body, at: entry::now() };
@@ -346,6 +360,7 @@ impl<C: Cells> Store<C> {
                 Entry::Failed(known) => (Failed { doubt, ..known }, None),
                 // Once its lease is over nobody is at work on it, and perhaps nobody ever comes to take it over.
                 Entry::Claimed(left) => (failed(left.attempt, left.body), Some(lease_over(&left))),
+                Entry::Queued(_) => return Ok(Cast::Claimed),
                 Entry::Done(_) => return Ok(Cast::Done),
             };
             let change = Change { from, to: Entry::Failed(to).encode(), life, at_age };
@@ -396,6 +411,7 @@ impl<C: Cells> Store<C> {
             let (attempt, body, at_age) = match decode(&value)? {
                 Entry::Claimed(claimed) => (claimed.attempt, claimed.body, Some(lease_over(&claimed))),
                 Entry::Failed(failed) => (failed.attempt, failed.body, None),
+                Entry::Queued(_) => return Ok(Forgotten::Queued),
                 Entry::Done(done) => (done.attempt, done.body, None),
             };
             let forgotten = Failed { attempt, doubt: Some(Mark::Forgotten), status: None, body, at: entry::now() };
@@ -441,6 +457,7 @@ impl From<StoreError> for ClaimError {
 
 enum Verdict {
     Done(Done),
+    Queued(Queued),
     Conflict(Entry),
     Take(Takeover),
 }
@@ -458,6 +475,7 @@ fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
     }
     let (attempt, doubt, at_age) = match entry {
         Entry::Done(done) => return Verdict::Done(done),
+        Entry::Queued(queued) => return Verdict::Queued(queued),
         // What is there may be older than what was lost: a success may have followed the failure.
         Entry::Failed(failed) => (failed.attempt, failed.doubt.or(terms.doubt), None),
         Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
@@ -488,7 +506,7 @@ fn remembered(key: String, held: Held) -> Result<Remembered, StoreError> {
     let entry = decode(&held.value)?;
     let lease_left = match &entry {
         Entry::Claimed(claimed) => Some((claimed.lease + held.left).saturating_sub(claimed.retention)),
-        Entry::Failed(_) | Entry::Done(_) => None,
+        Entry::Failed(_) | Entry::Queued(_) | Entry::Done(_) => None,
     };
     Ok(Remembered { key, entry, left: held.left, lease_left })
 }

@@ -118,6 +118,8 @@ impl Reserve {
                 Err(error) if error.kind == StoreErrorKind::Foreign => WrittenBack::Conflict,
                 Err(error) => return Err(error),
             },
+            // Letters are kept by the store alone.
+            Entry::Queued(_) => WrittenBack::Nothing,
             Entry::Done(done) => {
                 let recorded = store.record(key, done.clone(), seen.left).await?;
                 self.recent.put(key, done, seen.left);

@@ -229,7 +229,7 @@ impl Shop {
             Some(ClaimOutcome::Claimed { claim, .. }) => Outcome::Claimed { doubt: claim.doubt().is_some() },
             Some(ClaimOutcome::Done(_)) => Outcome::Done,
             Some(ClaimOutcome::InFlight { .. }) => Outcome::Live,
-            Some(ClaimOutcome::Conflict(_)) => panic!("there is one body"),
+            Some(ClaimOutcome::Conflict(_) | ClaimOutcome::Queued(_)) => panic!("there is one body, and no queue"),
         }
     }
 
@@ -252,7 +252,7 @@ impl Shop {
             }
             Call::Forget => match poll(store.forget(key)).unwrap().unwrap() {
                 Forgotten::Forgotten => Outcome::Open,
-                Forgotten::Absent | Forgotten::InFlight { .. } => Outcome::Unchanged,
+                Forgotten::Absent | Forgotten::Queued | Forgotten::InFlight { .. } => Outcome::Unchanged,
             },
             _ => match poll(store.look(key)).unwrap().unwrap() {
                 Some(seen) if seen.lease_left.is_some_and(|left| left > Duration::ZERO) => Outcome::Live,

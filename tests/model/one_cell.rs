@@ -86,6 +86,7 @@ impl<'a> OneCell<'a> {
             }
             Entry::Failed(failed) => Cell::Failed { doubt: failed.doubt.is_some() },
             Entry::Done(_) => Cell::Done,
+            Entry::Queued(_) => unreachable!("nothing is queued"),
         }
     }
 

@@ -18,29 +18,6 @@ use crate::support::{
     RedisWithScriptsOnly, SentinelRedis, TICK, accepted, accepted_with_reply, digest, event_key, first_claim, next_claim, terms,
 };
 
-macro_rules! on_every_store {
-    ($($name:ident)*) => {
-        on_every_store! { memory: Memory; $($name)* }
-        on_every_store! { file: File; $($name)* }
-        on_every_store! { redis: Redis; $($name)* }
-        on_every_store! { redis_with_scripts_only: RedisWithScriptsOnly; $($name)* }
-        on_every_store! { redis_with_least_rights: RedisWithLeastRights; $($name)* }
-        on_every_store! { redis_sentinel: SentinelRedis; $($name)* }
-        on_every_store! { redis_cluster: ClusterRedis; $($name)* }
-    };
-    ($module:ident: $fixture:ty; $($name:ident)*) => {
-        mod $module {
-            use super::*;
-            $(#[tokio::test]
-            async fn $name() {
-                let fixture = <$fixture>::open().await;
-                super::$name(&fixture).await;
-                fixture.close().await;
-            })*
-        }
-    };
-}
-
 on_every_store! {
     of_64_concurrent_claims_one_is_claimed
     of_64_concurrent_takeovers_one_is_claimed

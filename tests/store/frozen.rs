@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hookonce::pipeline::identify::{EventId, EventKey};
 use hookonce::store::cells::Cells;
 use hookonce::store::memory::MemoryCells;
-use hookonce::store::{Claimed, Done, Entry, Failed, Mark, Store, StoredReply};
+use hookonce::store::{Claimed, Done, Entry, Failed, Mark, Queued, Store, StoredReply};
 
 use crate::support::RETENTION;
 
@@ -65,6 +65,7 @@ fn meaning(entry: &Entry) -> Vec<u8> {
             let status = status.map_or("none".to_owned(), |status| status.to_string());
             format!("failed, attempt {attempt}, doubt {}, status {status}, body {body}, at {}", word(*doubt), millis(*at)).into()
         }
+        Entry::Queued(Queued { letter, body, at }) => format!("queued as {letter}, body {body}, at {}", millis(*at)).into(),
         Entry::Done(Done { status, body, attempt, at, reply }) => {
             let head = format!("done, status {status}, attempt {attempt}, body {body}, at {}, ", millis(*at));
             let reply = match reply {
@@ -90,19 +91,20 @@ fn millis(at: SystemTime) -> u128 {
 #[test]
 fn every_entry_that_was_ever_written_is_read_and_written_the_same() {
     let mut doubts = BTreeSet::new();
-    for Frozen { value, meaning: expected } in frozen(&["1c|", "1f|", "1d|"]) {
+    for Frozen { value, meaning: expected } in frozen(&["1c|", "1f|", "1q|", "1d|"]) {
         let entry = Entry::decode(&value).unwrap_or_else(|| panic!("{} is not read", value.escape_ascii()));
         assert_eq!(meaning(&entry).escape_ascii().to_string(), expected.escape_ascii().to_string());
         assert_eq!(entry.encode(), value);
         match entry {
             Entry::Claimed(claimed) => doubts.insert(("claimed", word(claimed.doubt))),
             Entry::Failed(failed) => doubts.insert(("failed", word(failed.doubt))),
+            Entry::Queued(_) => doubts.insert(("queued", "none")),
             Entry::Done(done) => doubts.insert(("done", if done.reply.is_some() { "reply" } else { "none" })),
         };
     }
     let words = || Mark::ALL.iter().map(|mark| mark.as_str()).chain(["none"]);
     let entries = words().map(|word| ("claimed", word)).chain(words().map(|word| ("failed", word)));
-    assert_eq!(doubts, entries.chain([("done", "none"), ("done", "reply")]).collect(), "each form is kept");
+    assert_eq!(doubts, entries.chain([("queued", "none"), ("done", "none"), ("done", "reply")]).collect(), "each form is kept");
 }
 
 #[tokio::test]

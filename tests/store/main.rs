@@ -2,6 +2,31 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+/// Runs each of these tests on every store there is.
+macro_rules! on_every_store {
+    ($($name:ident)*) => {
+        on_every_store! { memory: Memory; $($name)* }
+        on_every_store! { file: File; $($name)* }
+        on_every_store! { redis: Redis; $($name)* }
+        on_every_store! { redis_with_scripts_only: RedisWithScriptsOnly; $($name)* }
+        on_every_store! { redis_with_least_rights: RedisWithLeastRights; $($name)* }
+        on_every_store! { redis_sentinel: SentinelRedis; $($name)* }
+        on_every_store! { redis_cluster: ClusterRedis; $($name)* }
+    };
+    ($module:ident: $fixture:ty; $($name:ident)*) => {
+        mod $module {
+            use super::*;
+            $(#[tokio::test]
+            async fn $name() {
+                let fixture = <$fixture>::open().await;
+                super::$name(&fixture).await;
+                fixture.close().await;
+            })*
+        }
+    };
+}
+
+mod backlog;
 mod contract;
 mod file;
 mod fleeting;

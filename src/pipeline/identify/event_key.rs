@@ -42,6 +42,14 @@ impl EventKey {
         [of(text), stored(text)].into_iter().chain(with_digest.into_iter().flatten()).flatten().collect()
     }
 
+    /// The same with a tag before the id, by which a Cluster keeps it beside other keys.
+    pub fn tagged(&self, tag: &str) -> Self {
+        let mut parts = self.0.splitn(3, ':');
+        let (namespace, provider, id) = (parts.next(), parts.next(), parts.next());
+        let [namespace, provider, id] = [namespace, provider, id].map(Option::unwrap_or_default);
+        Self(format!("{namespace}:{provider}:{tag}:{id}").into())
+    }
+
     /// The key of an entry, as a store has it.
     pub fn stored(key: &str) -> Self {
         Self(key.into())

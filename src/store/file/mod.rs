@@ -18,6 +18,7 @@
 //! - Dropping the last clone does not wait: the writer finishes what is queued, flushes and unlocks the directory on
 //!   its own. A process that ends before that has lost nothing, as after kill -9. `close` waits.
 
+mod floors;
 mod health;
 mod journal;
 mod sweep;
@@ -35,7 +36,11 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
+use super::backlog::{
+    Appended, Backlog, Filed, Finished, Holding, Lane, LetterId, NewLetter, Revived, Room, Slip, TakeTerms, Taken, Tally,
+};
 use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
+use super::rows::LaneRows;
 use writer::{Batch, Job, Until, Writer};
 
 /// The longest a call waits for its turn and its answer, unless told otherwise. A disk that needs longer is as good as gone.
@@ -174,6 +179,68 @@ impl Cells for FileCells {
     async fn pulse(&self, marker: &str) -> Result<Option<Bytes>, StoreError> {
         self.ask(Until::Written, |batch| batch.writable()).await?;
         Ok(self.read(marker).await?.map(|held| held.value))
+    }
+}
+
+impl FileCells {
+    /// Has the writer do something with a lane.
+    async fn in_lane<T, F>(&self, lane: &Lane, until: Until, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut LaneRows<'_, Batch<'_>>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let lane = lane.clone();
+        self.ask(until, move |batch| {
+            batch.writable()?;
+            work(&mut LaneRows::new(batch, &lane))
+        })
+        .await
+    }
+}
+
+/// What is promised to a sender, or keeps an attempt from going unmarked, outlives the machine; the rest the process.
+impl Backlog for FileCells {
+    async fn append(&self, lane: &Lane, letter: NewLetter, room: Room) -> Result<Appended, StoreError> {
+        self.in_lane(lane, Until::Durable, move |lane| lane.append(letter, room)).await
+    }
+
+    async fn take(&self, lane: &Lane, terms: TakeTerms) -> Result<Taken, StoreError> {
+        self.in_lane(lane, Until::Durable, move |lane| lane.take(terms)).await
+    }
+
+    async fn extend(&self, lane: &Lane, holding: &Holding, lease: Duration) -> Result<bool, StoreError> {
+        let holding = holding.clone();
+        self.in_lane(lane, Until::Written, move |lane| lane.extend(&holding, lease)).await
+    }
+
+    async fn finish(&self, lane: &Lane, finished: Finished) -> Result<Option<Bytes>, StoreError> {
+        self.in_lane(lane, Until::Durable, move |lane| lane.finish(finished)).await
+    }
+
+    async fn postpone(&self, lane: &Lane, holding: &Holding, slip: Slip, pause: Duration) -> Result<bool, StoreError> {
+        let holding = holding.clone();
+        self.in_lane(lane, Until::Durable, move |lane| lane.postpone(&holding, slip, pause)).await
+    }
+
+    async fn bury(&self, lane: &Lane, holding: &Holding, slip: Slip, blocks: bool) -> Result<bool, StoreError> {
+        let holding = holding.clone();
+        self.in_lane(lane, Until::Durable, move |lane| lane.bury(&holding, slip, blocks)).await
+    }
+
+    async fn revive(&self, lane: &Lane, id: LetterId, slip: Slip) -> Result<Revived, StoreError> {
+        self.in_lane(lane, Until::Durable, move |lane| lane.revive(id, slip)).await
+    }
+
+    async fn letter(&self, lane: &Lane, id: LetterId) -> Result<Option<Filed>, StoreError> {
+        self.in_lane(lane, Until::Written, move |lane| lane.letter(id)).await
+    }
+
+    async fn list(&self, lane: &Lane, is_dead: bool, after: Option<LetterId>, most: usize) -> Result<Vec<Filed>, StoreError> {
+        self.in_lane(lane, Until::Written, move |lane| lane.list(is_dead, after, most)).await
+    }
+
+    async fn tally(&self, lane: &Lane) -> Result<Tally, StoreError> {
+        self.in_lane(lane, Until::Written, |lane| lane.tally()).await
     }
 }
 

@@ -19,12 +19,14 @@ const JOURNALS_BYTES: u64 = 128 << 20;
 /// One flushes while the other compacts.
 const ENGINE_THREADS: usize = 2;
 
-/// The two tables: cells by key, and when to look whether they have ended.
+/// The tables: cells by key, when to look whether they have ended, and the letters of the queue.
 pub(super) struct Tables {
     database: Database,
     pub(super) cells: Keyspace,
     /// `end || key`, without a value. Every cell has an entry here at its end or before.
     pub(super) ends: Keyspace,
+    /// As `store::rows` has them.
+    pub(super) letters: Keyspace,
 }
 
 impl Tables {
@@ -40,7 +42,8 @@ impl Tables {
             .open()?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
         let (cells, ends) = (database.keyspace("cells", options)?, database.keyspace("ends", options)?);
-        Ok(Self { database, cells, ends })
+        let letters = database.keyspace("letters", options)?;
+        Ok(Self { database, cells, ends, letters })
     }
 
     /// A batch that is in the kernel's hands once it is committed.

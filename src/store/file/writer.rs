@@ -1,15 +1,18 @@
 //! The one thread that owns the engine. It takes what is queued, up to a bound, and writes it in one commit: under
 //! load the cost of a commit is shared, without load nobody waits for company.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 use std::{io, thread};
 
+use bytes::Bytes;
 use fjall::{OwnedWriteBatch as WriteBatch, UserKey};
 use tokio::sync::oneshot;
 
+use super::floors::Floors;
 use super::health::Health;
 use super::journal::Syncer;
 use super::sweep::Sweeper;
@@ -17,6 +20,7 @@ use super::tables::{Cell, Tables, end_key, said, unreadable};
 use super::{Decision, millis, wall_clock};
 use crate::failpoint::Failpoint;
 use crate::store::cells::{Held, StoreError};
+use crate::store::rows::Rows;
 
 /// Jobs in one commit. More would not be cheaper, and the first would wait longer for its answer.
 const BATCH_MAX: usize = 1024;
@@ -45,9 +49,16 @@ impl Job {
         job: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
         answer: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Self {
-        Self::Run(Box::new(move |batch| match job(batch) {
-            Ok(given) => batch.answer(until, Box::new(move |safe| answer(safe.map(|()| given)))),
-            Err(error) => answer(Err(error)),
+        Self::Run(Box::new(move |batch| {
+            let before = batch.writes;
+            match job(batch) {
+                Ok(given) => {
+                    // What wrote nothing has nothing to wait for.
+                    let until = if batch.writes == before { Until::Written } else { until };
+                    batch.answer(until, Box::new(move |safe| answer(safe.map(|()| given))));
+                }
+                Err(error) => answer(Err(error)),
+            }
         }))
     }
 }
@@ -59,6 +70,10 @@ pub(super) struct Batch<'a> {
     now: u64,
     /// Cells as this batch leaves them: later jobs must see what earlier ones decided.
     written: HashMap<String, Cell>,
+    /// The same of letters; `None` where a row is removed.
+    rows: BTreeMap<Vec<u8>, Option<Bytes>>,
+    floors: &'a Floors,
+    writes: usize,
     write: WriteBatch,
     waiting: Vec<(Until, Answer)>,
 }
@@ -71,9 +86,9 @@ pub(super) struct Page {
 }
 
 impl<'a> Batch<'a> {
-    fn new(tables: &'a Tables, health: &'a Health) -> Self {
-        let (written, waiting) = (HashMap::new(), Vec::new());
-        Self { tables, health, now: wall_clock(), written, write: tables.batch(), waiting }
+    fn new(tables: &'a Tables, health: &'a Health, floors: &'a Floors) -> Self {
+        let (written, rows, waiting) = (HashMap::new(), BTreeMap::new(), Vec::new());
+        Self { tables, health, now: wall_clock(), written, rows, floors, writes: 0, write: tables.batch(), waiting }
     }
 
     /// Shows `decide` what the cell holds, and writes what it says.
@@ -122,6 +137,7 @@ impl<'a> Batch<'a> {
 
     fn put(&mut self, key: String, cell: Cell, end_before: Option<u64>) {
         Failpoint::BeforeWrite.block();
+        self.writes += 1;
         // One that ends later than the cell it replaces has that one's index entry: the sweeper moves it on. So an
         // event that is claimed, renewed and done costs one entry, not one each.
         if end_before.is_none_or(|before| cell.end < before) {
@@ -132,9 +148,16 @@ impl<'a> Batch<'a> {
     }
 
     /// Commits, and answers those for whom that is enough. Gives back those who wait for the disk.
-    fn commit(self) -> Vec<Answer> {
+    fn commit(mut self) -> Vec<Answer> {
+        let has_written = !self.written.is_empty() || !self.rows.is_empty();
+        for (key, value) in self.rows {
+            match value {
+                Some(value) => self.write.insert(&self.tables.letters, key, &value[..]),
+                None => self.write.remove(&self.tables.letters, key),
+            }
+        }
         let committed = self.write.commit();
-        if !self.written.is_empty() {
+        if has_written {
             Failpoint::AfterWrite.block();
         }
         let mut for_the_disk = Vec::new();
@@ -149,17 +172,77 @@ impl<'a> Batch<'a> {
     }
 }
 
+impl Rows for Batch<'_> {
+    fn row(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        match self.rows.get(key) {
+            Some(written) => Ok(written.clone()),
+            None => {
+                let stored = self.tables.letters.get(key).map_err(|error| unreadable(said(&error)))?;
+                Ok(stored.map(|stored| Bytes::copy_from_slice(&stored)))
+            }
+        }
+    }
+
+    fn put_row(&mut self, key: Vec<u8>, value: Bytes) {
+        self.writes += 1;
+        self.floors.lower(&key);
+        self.rows.insert(key, Some(value));
+    }
+
+    fn remove_row(&mut self, key: Vec<u8>) {
+        self.writes += 1;
+        self.rows.insert(key, None);
+    }
+
+    fn first_row(&self, from: &[u8], until: &[u8]) -> Result<Option<(Vec<u8>, Bytes)>, StoreError> {
+        let floor = self.floors.of(from);
+        let (start, end) = (floor.as_deref().unwrap_or(from), Bound::Excluded(until));
+        let mut written = self.rows.range::<[u8], _>((Bound::Included(start), end));
+        let written = written.find_map(|(key, value)| Some((key, value.as_ref()?)));
+        let mut stored = None;
+        for entry in self.tables.letters.range::<&[u8], _>((Bound::Included(start), end)) {
+            let (key, value) = entry.into_inner().map_err(|error| unreadable(said(&error)))?;
+            // What this batch has written counts instead.
+            if !self.rows.contains_key(&key[..]) {
+                stored = Some((key, value));
+                break;
+            }
+        }
+        let first = match (written, stored) {
+            (Some((key, value)), Some((other, _))) if key[..] < other[..] => Some((key.clone(), value.clone())),
+            (_, Some((key, value))) => Some((key.to_vec(), Bytes::copy_from_slice(&value))),
+            (Some((key, value)), None) => Some((key.clone(), value.clone())),
+            (None, None) => None,
+        };
+        self.floors.raise(from, first.as_ref().map_or(until, |(key, _)| key));
+        Ok(first)
+    }
+
+    fn cell(&self, key: &str) -> Result<Option<Held>, StoreError> {
+        Ok(Batch::cell(self, key)?.and_then(|cell| cell.held(self.now)))
+    }
+
+    fn put_cell(&mut self, key: &str, value: Bytes, life: Duration) -> Result<(), StoreError> {
+        self.decide(key.to_owned(), |_| Decision::write((), value, life))
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+}
+
 pub(super) struct Writer {
     path: PathBuf,
     tables: Tables,
     health: Health,
     sweeper: Sweeper,
+    floors: Floors,
 }
 
 impl Writer {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         let (tables, health) = (Tables::open(path)?, Health::new(path));
-        Ok(Self { path: path.to_owned(), tables, health, sweeper: Sweeper::new() })
+        Ok(Self { path: path.to_owned(), tables, health, sweeper: Sweeper::new(), floors: Floors::default() })
     }
 
     /// Starts the threads. They end when every sender of `queue` is gone, or with `Job::Close`.
@@ -195,7 +278,7 @@ impl Writer {
 
     /// Does what is queued, in one commit. Gives back whom to tell if the store is to close.
     fn batch(&self, first: Job, queue: &Receiver<Job>, syncer: &Syncer) -> Option<oneshot::Sender<()>> {
-        let mut batch = Batch::new(&self.tables, &self.health);
+        let mut batch = Batch::new(&self.tables, &self.health, &self.floors);
         let mut closing = None;
         for job in std::iter::once(first).chain(queue.try_iter()).take(BATCH_MAX) {
             match job {

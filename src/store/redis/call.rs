@@ -18,8 +18,13 @@ impl Lua {
     }
 
     pub fn on(&'static self, key: &str) -> Call {
+        self.over(&[key])
+    }
+
+    /// On several keys, of one slot.
+    pub fn over(&'static self, keys: &[&str]) -> Call {
         let mut command = cmd("EVALSHA");
-        command.arg(&self.hash).arg(1).arg(key);
+        command.arg(&self.hash).arg(keys.len()).arg(keys);
         Call { command, script: Some(self) }
     }
 }

@@ -8,10 +8,12 @@
 //! scripts that ask for it, so that duplicates are known and claims are settled; only new events find no room.
 
 mod about;
+mod backlog;
 mod call;
 mod cluster;
 mod dial;
 mod fault;
+mod letters;
 mod link;
 mod poll;
 mod roll;

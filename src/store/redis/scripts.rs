@@ -11,7 +11,7 @@ pub(super) struct Forms {
 }
 
 impl Forms {
-    fn new(code: &str) -> Self {
+    pub fn new(code: &str) -> Self {
         Self { plain: Lua::new(code), when_full: Lua::new(format!("#!lua flags=allow-oom\n{code}")) }
     }
 }

@@ -23,6 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hookonce::config::{Fingerprint, RedisUrl};
 use hookonce::pipeline::identify::{BodyDigest, EventId, EventKey, fingerprint};
+use hookonce::store::backlog::Backlog;
 use hookonce::store::cells::Cells;
 use hookonce::store::entry::now;
 use hookonce::store::file::FileCells;
@@ -52,7 +53,7 @@ pub const SLACK: Duration = Duration::from_millis(500);
 pub const BUDGET: Duration = Duration::from_secs(2);
 
 pub trait Fixture: Sync + Sized {
-    type Cells: Cells + Clone + Send + Sync + 'static;
+    type Cells: Cells + Backlog + Clone + Send + Sync + 'static;
 
     async fn open() -> Self;
 
@@ -142,6 +143,7 @@ impl Fixture for RedisWithLeastRights {
     async fn open() -> Self {
         let process = RedisProcess::start();
         grant(&process, Line::Server).await;
+        grant(&process, Line::Queue).await;
         let server = server_at(&format!("redis://{LOGIN}@{}", process.address()), BUDGET);
         Self(Redis { server, process })
     }
@@ -166,6 +168,7 @@ impl Fixture for SentinelRedis {
             let group = Sentinels::start().await;
             for server in &group.servers {
                 grant(server, Line::Server).await;
+                grant(server, Line::Queue).await;
             }
             for sentinel in &group.sentinels {
                 grant(sentinel, Line::Sentinel).await;
@@ -198,6 +201,7 @@ impl Fixture for ClusterRedis {
             let cluster = Cluster::start().await;
             for node in &cluster.nodes {
                 grant(node, Line::OfCluster).await;
+                grant(node, Line::Queue).await;
             }
             cluster
         })

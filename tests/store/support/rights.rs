@@ -10,13 +10,15 @@ pub enum Line {
     Server,
     OfCluster,
     Sentinel,
+    /// What queue mode needs beside one of the first two.
+    Queue,
 }
 
 impl Line {
     /// Its words, for keys of any name: tests use more than one namespace.
     pub fn words(self) -> Vec<&'static str> {
         let lines: Vec<&str> = DOCUMENT.lines().filter(|line| line.starts_with("ACL SETUSER hookonce ")).collect();
-        assert_eq!(lines.len(), 3);
+        assert_eq!(lines.len(), 4);
         lines[self as usize].split(' ').map(|word| if word == "~billing:*" { "~*" } else { word }).collect()
     }
 }
