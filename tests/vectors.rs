@@ -227,12 +227,15 @@ fn judged_as(other: &str, preset: &str) -> (usize, Vec<String>) {
 
 #[test]
 fn a_family_has_one_scheme_under_several_names() {
+    let mut count = 0;
     for (name, judge) in families() {
         assert_eq!(family::Scheme::of(name).shape(), family::Scheme::of(judge).shape(), "{name} is not of the family of {judge}");
         let (cases, wrong) = judged_as(name, judge);
         assert!(cases > 0, "{name}: nothing of {judge} can be said under its names");
         assert!(wrong.is_empty(), "{name}, as {judge}: {wrong:#?}");
+        count += cases;
     }
+    assert!(count >= 500, "{count}");
 }
 
 #[test]
