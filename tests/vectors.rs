@@ -1,8 +1,13 @@
 //! Every preset against requests that the provider's own SDK, or a named implementation, has judged, and against what an
 //! attacker would try.
 //!
-//! The cases in `fixtures/vectors` are one JSON object a line; `valid` is what was said with the clock at `oracle_now`.
+//! The cases in `fixtures/vectors` are one JSON object a line; `valid` is what was said with the clock at `oracle_now`. A preset
+//! without any has its scheme from one that has them, or compares a token: what an attacker would try is tried on a delivery
+//! that is signed here.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "vectors/family.rs"]
+mod family;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +17,8 @@ use bytes::Bytes;
 use data_encoding::BASE64;
 use hookonce::config::Secret;
 use hookonce::scheme::preset::{self, Preset};
-use hookonce::scheme::{Disproof, Key, Place, Proof, PublicUrl, Received, Scheme};
+use hookonce::scheme::{Disproof, Draft, Key, Place, Proof, PublicUrl, Received, Scheme};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::Value;
 
@@ -63,9 +69,55 @@ impl Case {
         })
     }
 
+    /// The preset's sample, signed here.
+    fn signed(preset: &Preset) -> Self {
+        let compiled = preset.compile().unwrap();
+        let scheme = compiled.scheme.at_url(PublicUrl::parse("https://hooks.example.com").ok());
+        let now = UNIX_EPOCH + Duration::from_secs(NOW);
+        let filled = |text: &str| {
+            let text = text.replace("{id}", "evt_1").replace("{now}", &NOW.to_string()).replace("{now_ms}", &format!("{NOW}000"));
+            text.replace("{now_rfc3339}", "2026-11-16T00:08:20Z")
+        };
+        let sample = preset.sample();
+        let mut draft = Draft {
+            method: Method::POST,
+            uri: "/hooks".parse().unwrap(),
+            headers: sample.headers.iter().map(|(name, value)| (name.parse().unwrap(), filled(value).parse().unwrap())).collect(),
+            body: filled(&sample.body).into(),
+        };
+        draft.headers.insert(CONTENT_TYPE, sample.content_type.parse().unwrap());
+        if let Some(rule) = &compiled.event_id {
+            rule.fill(&mut draft, "evt_1", false).unwrap();
+        }
+        let key = scheme.key(&Secret::new(SECRET)).unwrap().with_id(Some("key".to_owned()));
+        scheme.sign(&key, &mut draft, now).unwrap();
+        let Draft { method, uri, headers, body } = draft;
+        Self { name: preset.name.to_owned(), valid: true, keys: vec![key], scheme, method, uri, headers, body, now }
+    }
+
     fn judged(&self) -> Result<Proof, Disproof> {
         let Self { method, uri, headers, body, .. } = self;
         self.scheme.verify(&self.keys, &Received { method, uri, headers, body }, self.now)
+    }
+
+    /// The sample of a preset whose body holds a token.
+    fn signed_by_token_in_body(preset: &str) -> Option<Self> {
+        let preset = preset::find(preset).unwrap();
+        let scheme = preset.compile().unwrap().scheme;
+        (scheme.algorithm() == "token" && scheme.signature_header().is_none()).then(|| Self::signed(preset))
+    }
+
+    /// Where the body holds the secret.
+    fn tokens(&self) -> impl Iterator<Item = usize> {
+        let starts: Vec<usize> = self
+            .body
+            .windows(SECRET.len())
+            .enumerate()
+            .filter(|(_, bytes)| *bytes == SECRET.as_bytes())
+            .map(|(start, _)| start)
+            .collect();
+        assert!(!starts.is_empty(), "{}: holds no token", self.name);
+        starts.into_iter()
     }
 
     /// A small request that is right, in the plainest form there is.
@@ -79,6 +131,10 @@ impl Case {
         valid.min_by_key(|case| (signature(case), case.headers.len(), case.body.len())).cloned()
     }
 }
+
+/// When deliveries are signed here, and with what: it is readable as text, as hex and as base64.
+const NOW: u64 = 1_794_787_700;
+const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn path_of(preset: &str) -> String {
     format!("{}/tests/fixtures/vectors/{preset}.jsonl", env!("CARGO_MANIFEST_DIR"))
@@ -97,6 +153,16 @@ fn recorded() -> Vec<&'static str> {
     names.filter(|name| matches!(preset::find(name).unwrap().text("evidence"), Some("sdk" | "source" | "docs-example"))).collect()
 }
 
+/// A right request of any preset: the plainest that was recorded, or its sample.
+fn plainest(preset: &str) -> Case {
+    if recorded().contains(&preset) {
+        return Case::plainest(&cases(preset)).unwrap();
+    }
+    let case = Case::signed(preset::find(preset).unwrap());
+    assert!(case.judged().is_ok(), "{preset}: {:?}", case.judged());
+    case
+}
+
 #[test]
 fn every_preset_has_evidence_and_every_recorded_request_a_preset() {
     for name in preset::names() {
@@ -106,7 +172,8 @@ fn every_preset_has_evidence_and_every_recorded_request_a_preset() {
         let judge = preset.text("judge").unwrap_or_default();
         match evidence {
             "family" => assert!(preset::find(judge).is_some_and(|other| recorded().contains(&other.name)), "{name}: {judge}"),
-            "token" => {}
+            // What is compared with a secret needs no judge, and a name would be that of somebody who was not asked.
+            "token" => assert!(preset.compile().unwrap().scheme.algorithm() == "token" && judge.is_empty(), "{name}: {judge}"),
             _ => {
                 let said: Vec<bool> = cases(name).iter().map(|case| case.valid).collect();
                 assert!(
@@ -140,6 +207,70 @@ fn every_recorded_case_is_judged_as_it_was_judged() {
     assert!(count >= 4500, "{count}");
 }
 
+/// Presets that have their scheme from a verified one, and that one.
+fn families() -> Vec<(&'static str, &'static str)> {
+    let names = preset::names().into_iter().map(|name| preset::find(name).unwrap());
+    let members = names.filter(|preset| preset.text("evidence") == Some("family"));
+    members.map(|preset| (preset.name, preset.text("judge").unwrap())).collect()
+}
+
+/// What was recorded of one preset, judged under the names and by the scheme of another: how many cases there are, and which
+/// are judged otherwise than they were.
+fn judged_as(other: &str, preset: &str) -> (usize, Vec<String>) {
+    let (from, to) = (family::Scheme::of(preset), family::Scheme::of(other));
+    let text = fs::read_to_string(path_of(preset)).unwrap();
+    let renamed = text.lines().filter_map(|line| from.renamed(line, &to));
+    let cases: Vec<Case> = renamed.filter_map(|line| Case::read(preset::find(other).unwrap(), &line)).collect();
+    let wrong = cases.iter().filter(|case| case.judged().is_ok() != case.valid);
+    (cases.len(), wrong.map(|case| format!("{}: {:?}", case.name, case.judged())).collect())
+}
+
+#[test]
+fn a_family_has_one_scheme_under_several_names() {
+    let mut count = 0;
+    for (name, judge) in families() {
+        assert_eq!(family::Scheme::of(name).shape(), family::Scheme::of(judge).shape(), "{name} is not of the family of {judge}");
+        let (cases, wrong) = judged_as(name, judge);
+        assert!(cases > 0, "{name}: nothing of {judge} can be said under its names");
+        assert!(wrong.is_empty(), "{name}, as {judge}: {wrong:#?}");
+        count += cases;
+    }
+    assert!(count >= 500, "{count}");
+}
+
+#[test]
+fn what_differs_in_more_than_names_is_no_family() {
+    for (one, other) in [("github", "doppler"), ("stripe", "mux"), ("svix", "clerk"), ("gitlab", "telegram"), ("shopify", "line")]
+    {
+        assert_eq!(family::Scheme::of(one).shape(), family::Scheme::of(other).shape(), "{one}, {other}");
+        assert_eq!(judged_as(other, one).1, [""; 0], "{one}, {other}");
+    }
+    for (one, other, what) in [
+        ("nylas", "paystack", "algorithm"),
+        ("nylas", "shopify", "encoding"),
+        ("nylas", "scrapfly", "encoding"),
+        ("github", "nylas", "prefix"),
+        ("paystack", "onfleet", "secret_encoding"),
+        ("standard-webhooks", "polar", "secret_encoding"),
+        ("stripe", "workos", "timestamp"),
+        ("stripe", "elevenlabs", "timestamp"),
+        ("stripe", "circleci", "timestamp"),
+        ("stripe", "paddle", "signed"),
+        ("ghost", "workos", "signed"),
+        ("shopify", "cronofy", "layout"),
+        ("shopify", "worldline", "key_id"),
+        ("shopify", "hookdeck", "signature"),
+        ("gitlab", "figma", "signature"),
+    ] {
+        let (one_shape, other_shape) = (family::Scheme::of(one).shape(), family::Scheme::of(other).shape());
+        assert_ne!(one_shape.get(what), other_shape.get(what), "{one}, {other}: {what}");
+    }
+    // What the shape would not tell, the cases do.
+    for (one, other) in [("nylas", "shopify"), ("paystack", "onfleet"), ("stripe", "paddle"), ("standard-webhooks", "polar")] {
+        assert!(!judged_as(other, one).1.is_empty(), "{one}, {other}");
+    }
+}
+
 /// What comes of flipping each bit of some bytes: how many flips were tried, and which are taken for right all the same.
 fn flipped(bytes: &[u8], judged: impl Fn(Vec<u8>) -> Option<bool>) -> (usize, Vec<usize>) {
     let (mut tried, mut accepted) = (0, Vec::new());
@@ -158,8 +289,8 @@ fn flipped(bytes: &[u8], judged: impl Fn(Vec<u8>) -> Option<bool>) -> (usize, Ve
 
 #[test]
 fn every_flipped_bit_of_a_body_is_refused_unless_the_preset_says_otherwise() {
-    for preset in recorded() {
-        let case = Case::plainest(&cases(preset)).unwrap();
+    for preset in preset::names() {
+        let case = plainest(preset);
         let (tried, accepted) = flipped(&case.body, |body| Some(Case { body: body.into(), ..case.clone() }.judged().is_ok()));
         assert!(tried > 0, "{preset}");
         let is_covered = case.scheme.covers(&Place::Body);
@@ -167,6 +298,24 @@ fn every_flipped_bit_of_a_body_is_refused_unless_the_preset_says_otherwise() {
         assert_eq!(says.is_some(), !is_covered, "{preset}: {says:?}");
         assert!(accepted.is_empty() || says.is_some(), "{preset}: bytes {accepted:?} of {tried}");
     }
+}
+
+#[test]
+fn every_flipped_bit_of_a_token_in_a_body_is_refused() {
+    let mut tried = 0;
+    for preset in preset::names() {
+        let case = Case::signed_by_token_in_body(preset);
+        for (start, case) in case.iter().flat_map(|case| case.tokens().map(move |start| (start, case))) {
+            let (flips, accepted) = flipped(SECRET.as_bytes(), |token| {
+                let mut body = case.body.to_vec();
+                body[start..start + SECRET.len()].copy_from_slice(&token);
+                Some(Case { body: body.into(), ..case.clone() }.judged().is_ok())
+            });
+            assert!(accepted.is_empty(), "{preset}: bytes {accepted:?} of {flips}");
+            tried += flips;
+        }
+    }
+    assert!(tried >= 512, "{tried}");
 }
 
 /// Items of a signature's header that are another version's and not looked at, where no request comes without them.
@@ -181,8 +330,8 @@ fn is_in(item: &str, text: &str, position: usize) -> bool {
 #[test]
 fn every_flipped_bit_of_a_covered_header_is_refused() {
     let mut counts = BTreeMap::new();
-    for preset in recorded() {
-        let case = Case::plainest(&cases(preset)).unwrap();
+    for preset in preset::names() {
+        let case = plainest(preset);
         for name in case.headers.keys() {
             let place = Place::Header(hookonce::scheme::HeaderNames::one(name.clone()));
             // One of several is numbered.
@@ -205,7 +354,7 @@ fn every_flipped_bit_of_a_covered_header_is_refused() {
             *counts.entry(preset).or_insert(0) += tried;
         }
     }
-    let without: Vec<_> = recorded().into_iter().filter(|preset| !counts.contains_key(preset)).collect();
+    let without: Vec<_> = preset::names().into_iter().filter(|preset| !counts.contains_key(preset)).collect();
     for preset in without {
         assert!(preset::find(preset).unwrap().compile().unwrap().scheme.signature_header().is_none(), "{preset}");
     }
@@ -213,8 +362,8 @@ fn every_flipped_bit_of_a_covered_header_is_refused() {
 
 #[test]
 fn another_secret_proves_nothing_and_an_empty_one_is_none() {
-    for preset in recorded() {
-        let case = Case::plainest(&cases(preset)).unwrap();
+    for preset in preset::names() {
+        let case = plainest(preset);
         assert_eq!(Case { keys: Vec::new(), ..case.clone() }.judged().err(), Some(Disproof::NoMatch), "{preset}");
         // In every form that secrets have; a public key must be one.
         if !case.scheme.takes_public_keys() {
@@ -229,8 +378,8 @@ fn another_secret_proves_nothing_and_an_empty_one_is_none() {
 
 #[test]
 fn a_missing_or_repeated_signature_is_refused_from_the_head_alone() {
-    for preset in recorded() {
-        let case = Case::plainest(&cases(preset)).unwrap();
+    for preset in preset::names() {
+        let case = plainest(preset);
         let Some(names) = case.scheme.signature_header() else { continue };
         let Some(name) = names.present_in(&case.headers).cloned() else { continue };
         let head = |headers: &HeaderMap| {
@@ -249,8 +398,8 @@ fn a_missing_or_repeated_signature_is_refused_from_the_head_alone() {
 #[test]
 fn what_is_too_old_or_too_new_is_refused_where_the_age_is_judged() {
     let mut judged = 0;
-    for preset in recorded() {
-        let case = Case::plainest(&cases(preset)).unwrap();
+    for preset in preset::names() {
+        let case = plainest(preset);
         let Some(tolerance) = case.scheme.tolerance() else { continue };
         // The plainest case was signed at about its own now.
         let beyond = tolerance * 2 + Duration::from_secs(1);

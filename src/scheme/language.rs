@@ -168,8 +168,7 @@ fn templates(reader: &Reader<'_>, key: &'static str) -> Option<Vec<Template>> {
 }
 
 fn refuse_what_a_token_has_not(reader: &Reader<'_>, algorithm: Algorithm) {
-    let keys: &[&'static str] =
-        if algorithm == Algorithm::Token { &["signed", "timestamp", "for_each"] } else { &["signed", "encoding"] };
+    let keys: &[&'static str] = if algorithm == Algorithm::Token { &["signed", "timestamp"] } else { &["signed", "encoding"] };
     for key in keys {
         if let Some((node, at)) = reader.node(key) {
             let what = format!("means nothing with algorithm = \"{}\"", algorithm.as_str());

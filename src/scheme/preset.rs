@@ -148,7 +148,7 @@ mod tests {
     fn every_preset_compiles_and_none_is_left_out() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/presets")).unwrap();
         assert_eq!(files.count(), FILES.len());
-        assert!(names().len() >= 145, "{}", names().len());
+        assert!(names().len() >= 183, "{}", names().len());
         for name in names() {
             let compiled = find(name).unwrap().compile();
             assert!(compiled.is_ok(), "{name}: {compiled:?}");

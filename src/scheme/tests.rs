@@ -361,6 +361,23 @@ fn every_item_of_a_batch_must_be_signed() {
 }
 
 #[test]
+fn every_item_of_a_batch_must_hold_the_token() {
+    let text = "algorithm = \"token\"\nsignature = { item = \"/state\" }\nfor_each = \"/value\"";
+    let (scheme, keys, mut request) = signed_by(text, "right", r#"{"value":[{"id":"a"},{"id":"b"}]}"#);
+    assert_eq!(request.judged(&scheme, &keys, NOW), Ok(Proof { slot: 0 }), "one token is in all of them");
+    let good = request.body();
+    for (from, to, reason) in [
+        ("{\"id\":\"b\",\"state\":\"right\"}", "{\"id\":\"b\",\"state\":\"wrong\"}", Disproof::NoMatch),
+        ("{\"id\":\"b\",\"state\":\"right\"}", "{\"id\":\"b\",\"state\":\"\"}", Disproof::MissingSignature),
+        ("{\"id\":\"b\",\"state\":\"right\"}", "{\"id\":\"b\"}", Disproof::MissingSignature),
+        ("\"value\"", "\"other\"", Disproof::MissingSignature),
+    ] {
+        request.0.body = good.replace(from, to).into();
+        assert_eq!(request.judged(&scheme, &keys, NOW), Err(reason), "{to} in {good}");
+    }
+}
+
+#[test]
 fn a_key_is_chosen_by_the_name_that_the_delivery_gives() {
     let text = "signature = { header = \"S\" }\nkey_id = { header = \"Key\" }";
     let scheme = scheme(text);

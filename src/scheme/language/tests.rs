@@ -128,7 +128,6 @@ fn a_token_signs_nothing() {
         &format!("{token}signed = \"{{body}}\"\nfor_each = \"/a\"\ntimestamp = {{ at = {{ header = \"T\" }} }}"),
         &[
             "line 4: it.signed: means nothing",
-            "line 5: it.for_each: means nothing",
             "line 5: it.for_each: signs each item",
             "line 6: it.timestamp: means nothing",
             "line 6: it.timestamp: is not among the signed bytes",
