@@ -400,7 +400,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 110);
+    assert_eq!(seen, 111);
 }
 
 #[test]
@@ -436,7 +436,7 @@ fn example_shows_the_defaults() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 39);
+    assert_eq!(seen, 40);
 }
 
 /// That it shows no other follows from its loading: an unknown key is an error.

@@ -175,6 +175,8 @@ pub struct Provider {
     pub enforce: bool,
     pub dedupe: Dedupe,
     pub reject_status: StatusCode,
+    /// Whether a rejection says why in its body.
+    pub reject_body: bool,
     pub max_body: Size,
     pub max_concurrent: Option<usize>,
     /// Each setting as it came out, and where it was written: what `check` prints.

@@ -157,14 +157,14 @@ impl Pipeline {
 
     /// The keys that the provider publishes, where it does and none are configured.
     async fn published_keys(&self, route: &Route, delivery: &Delivery) -> Result<Option<Arc<[Key]>>, Refusal> {
-        let Provider { name, scheme, keys, enforce, reject_status, .. } = route.provider.as_ref();
+        let Provider { name, scheme, keys, enforce, .. } = route.provider.as_ref();
         let (true, Some(document)) = (keys.is_empty(), scheme.key_document(&delivery.received())) else { return Ok(None) };
         let document = match document {
             Ok(document) => document,
             Err(_) if !enforce => return Ok(None),
             Err(reason) => {
                 route.watch.unverified(reason);
-                return Err(Refusal::Unverified { reason, status: *reject_status });
+                return Err(Refusal::unverified(&route.provider, reason));
             }
         };
         let came = Instant::now();
@@ -184,7 +184,7 @@ impl Pipeline {
         match route.provider.scheme.verify_head(&Received::without_body(parts)) {
             Err(reason) if route.provider.enforce => {
                 route.watch.unverified(reason);
-                Err(Refusal::Unverified { reason, status: route.provider.reject_status })
+                Err(Refusal::unverified(&route.provider, reason))
             }
             _ => Ok(()),
         }

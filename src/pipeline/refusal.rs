@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 
+use crate::config::Provider;
 use crate::scheme::Disproof;
 use crate::telemetry::{Limit, Outcome};
 
@@ -30,6 +31,8 @@ pub enum Refusal {
     Unverified {
         reason: Disproof,
         status: StatusCode,
+        /// Whether the answer has no body.
+        is_bare: bool,
     },
     /// The timestamp is out of bounds, and our own clock may be why.
     ClockOff,
@@ -76,6 +79,11 @@ pub enum Refusal {
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Refusal {
+    /// The refusal of what does not verify, as the provider is to hear it.
+    pub fn unverified(provider: &Provider, reason: Disproof) -> Self {
+        Self::Unverified { reason, status: provider.reject_status, is_bare: !provider.reject_body }
+    }
+
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,

@@ -126,6 +126,10 @@ fn duplicate(replayed: Option<&Done>) -> Response<ReplyBody> {
 fn refused(refusal: &Refusal) -> Response<ReplyBody> {
     let text = serde_json::json!({ "status": "refused", "code": refusal.code(), "reason": refusal.told() }).to_string();
     let mut response = json(refusal.status(), text);
+    if let Refusal::Unverified { is_bare: true, .. } = refusal {
+        *response.body_mut() = ReplyBody::whole(Bytes::new());
+        response.headers_mut().remove(header::CONTENT_TYPE);
+    }
     if let Some(wait) = refusal.retry_after() {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());

@@ -52,7 +52,7 @@ pub fn verify(
                 return Err(Refusal::ClockOff);
             }
             if provider.enforce {
-                return Err(Refusal::Unverified { reason, status: provider.reject_status });
+                return Err(Refusal::unverified(provider, reason));
             }
             Ok(Verified { delivery, proof: None })
         }

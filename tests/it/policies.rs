@@ -485,6 +485,17 @@ mod door {
     }
 
     #[tokio::test]
+    async fn a_rejection_says_nothing_where_the_provider_wants_nothing() {
+        let consumer = Consumer::answering(200).await;
+        let proxy = in_front_of(&consumer).stripe("reject_body = false").start();
+        for refused in [stripe("e1").without("stripe-signature"), stripe("e1").with_body("{\"id\":\"e2\"}")] {
+            let refused = proxy.send(&refused).await;
+            assert_eq!((refused.status, refused.outcome(), refused.body.len()), (401, "rejected", 0));
+        }
+        assert!(proxy.stop().await);
+    }
+
+    #[tokio::test]
     async fn deliveries_beyond_max_concurrent_are_told_to_come_back() {
         let gate = Gate::closed();
         let held = gate.clone();

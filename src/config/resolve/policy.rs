@@ -157,6 +157,7 @@ impl Outcomes {
 pub(super) struct Door {
     pub(super) enforce: bool,
     pub(super) reject_status: StatusCode,
+    pub(super) reject_body: bool,
     pub(super) max_body: Size,
     pub(super) max_concurrent: Option<usize>,
 }
@@ -166,6 +167,7 @@ impl Door {
         Self {
             enforce: section.or("enforce", true),
             reject_status: reject_status(section),
+            reject_body: section.or("reject_body", true),
             max_body: section.at_least("max_body", MAX_BODY, Size(1)),
             max_concurrent: max_concurrent(section),
         }

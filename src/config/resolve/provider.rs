@@ -98,6 +98,7 @@ impl<'a> Draft<'a> {
             enforce: door.enforce,
             dedupe: copies.dedupe,
             reject_status: door.reject_status,
+            reject_body: door.reject_body,
             max_body: door.max_body,
             max_concurrent: door.max_concurrent,
             settings,
