@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::time::{sleep, timeout};
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Admin};
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::pipeline::Pipeline;
 use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
@@ -27,6 +28,7 @@ use crate::pipeline::keyring::Keyring;
 use crate::pipeline::listener;
 use crate::pipeline::route::Routes;
 use crate::pipeline::upstream::Upstreams;
+use crate::queue;
 use crate::store::{Condition, Reserve, StoreError, StoreSource};
 use crate::telemetry::Telemetry;
 
@@ -205,7 +207,7 @@ fn worker(index: usize, socket: StdListener, shared: Shared) -> Result<JoinHandl
     let upstreams = Arc::new(Upstreams::new().map_err(internal)?);
     on_own_runtime(format!("hookonce-{index}"), move || async move {
         match prepare(socket, &shared, upstreams) {
-            Ok((listener, pipeline)) => serve(listener, pipeline, shared).await,
+            Ok((listener, pipeline)) => serve(index, listener, pipeline, shared).await,
             Err(error) => tracing::error!(%error, "a worker could not start"),
         }
     })
@@ -233,12 +235,17 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
     Ok((listener, Arc::new(pipeline)))
 }
 
-async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, shared: Shared) {
+async fn serve(index: usize, listener: TcpListener, pipeline: Arc<Pipeline>, shared: Shared) {
     let Lifecycle { looked, closing, stopping, .. } = shared.lifecycle;
+    let queued = shared.routes.all().filter(|route| route.provider.mode == Mode::Queue);
+    // Each provider's letters are given out by one runtime, which one it is does not matter.
+    let own = queued.enumerate().filter(|(nth, _)| nth % shared.config.workers == index).map(|(_, route)| Arc::clone(route));
+    let dispatching: Vec<_> = own.map(|route| queue::deliver(Arc::clone(&pipeline), route, closing.clone())).collect();
     let everything = async {
         // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.
         looked.cancelled().await;
-        listener::serve(listener, Arc::clone(&pipeline), shared.connections, closing).await;
+        let serving = listener::serve(listener, Arc::clone(&pipeline), shared.connections, closing.clone());
+        tokio::join!(serving, join_all(dispatching));
         pipeline.tasks.close();
         pipeline.tasks.wait().await;
     };
@@ -280,6 +287,7 @@ fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, Sta
             () = admin::serve(socket, Arc::clone(&admin)) => {}
             never = admin::monitor::watch(&admin) => never,
             never = admin::monitor::make_amends(&admin) => never,
+            never = admin::monitor::count_letters(&admin) => never,
             () = over.cancelled() => {}
         }
     })

@@ -21,6 +21,8 @@ words!(
         AfterComplete = "after-complete",
         BeforeRelease = "before-release",
         AfterRelease = "after-release",
+        AfterAppend = "after-append",
+        AfterTake = "after-take",
         BeforeWrite = "before-write",
         AfterWrite = "after-write",
         BeforeSync = "before-sync",

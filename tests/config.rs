@@ -66,7 +66,7 @@ fn every_bad_file_is_refused_with_exactly_its_text() {
         let problems = load_file(file, &VARIABLES.into()).map(|_| ()).unwrap_err();
         assert_eq!(report(&problems), expected(file), "{}", file.display());
     }
-    assert_eq!(files.len(), 19);
+    assert_eq!(files.len(), 20);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn every_good_file_loads_with_exactly_its_warnings() {
         let warnings = Report { word: "warning", problems: &loaded.warnings }.to_string();
         assert_eq!(warnings, expected(file), "{}", file.display());
     }
-    assert_eq!(files.len(), 5);
+    assert_eq!(files.len(), 6);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 111);
+    assert_eq!(seen, 120);
 }
 
 #[test]
@@ -416,8 +416,18 @@ fn example_shows_the_defaults() {
     let opened: toml::Table = opened_example(folder.path()).parse().unwrap();
     let loaded = load_file(MINIMAL, &VARIABLES.into()).unwrap();
     // What follows from the machine, the provider or nothing at all has no default to show.
-    let without =
-        ["admin_token", "passthrough", "trusted_proxies", "workers", "ca_file", "url", "namespace", "upstream", "release_on"];
+    let without = [
+        "admin_token",
+        "passthrough",
+        "trusted_proxies",
+        "workers",
+        "ca_file",
+        "url",
+        "namespace",
+        "upstream",
+        "release_on",
+        "order_by",
+    ];
     let of_stripe = ["retention", "on_conflict", "closed_max"];
     let mut seen = 0;
     for section in &loaded.config.sections {
@@ -436,7 +446,7 @@ fn example_shows_the_defaults() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 40);
+    assert_eq!(seen, 48);
 }
 
 /// That it shows no other follows from its loading: an unknown key is an error.

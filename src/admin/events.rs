@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::query::Query;
 use super::{Admin, AdminResponse, Denied, json_reply, outcome, range};
+use crate::config::Mode;
 use crate::pipeline::identify::EventKey;
 use crate::store::{Entry, Forgotten, Remembered, entry};
 use crate::telemetry::StoreOp;
@@ -34,7 +35,13 @@ pub async fn answer(admin: &Admin, request: &Request<Incoming>, peer: SocketAddr
 fn keys_of(admin: &Admin, rest: &str) -> Result<Vec<EventKey>, Denied> {
     let bad = |reason: &'static str| Denied::new(StatusCode::BAD_REQUEST, reason);
     let (provider, id) = rest.split_once('/').ok_or_else(|| bad("write /api/events/PROVIDER/ID"))?;
-    let keys = EventKey::shown_as(&admin.config.store.namespace, &admin.route(provider)?.provider.name, id);
+    let route = admin.route(provider)?;
+    let mut keys = EventKey::shown_as(&admin.config.store.namespace, &route.provider.name, id);
+    // In queue mode an event's key may have to be beside its letter; before, it was not.
+    if route.provider.mode == Mode::Queue {
+        let beside = keys.iter().map(|key| admin.store.key_in(&route.lane, key)).filter(|key| !keys.contains(key)).collect();
+        keys = [beside, keys].concat();
+    }
     if keys.is_empty() { Err(bad("this is not an event id as the log shows it")) } else { Ok(keys) }
 }
 
@@ -86,7 +93,12 @@ async fn find(admin: &Admin, query: &Query<'_>) -> Result<AdminResponse, Denied>
     let how = || Denied::new(StatusCode::BAD_REQUEST, "write /api/events?provider=NAME&id=BEGINNING");
     let route = admin.route(&query.field("provider").ok_or_else(how)?)?;
     let prefix = format!("{}{}", admin.prefix(&route.provider.name), query.field("id").unwrap_or_default());
-    let found = admin.telemetry.store(StoreOp::Find, admin.store.find(&prefix, FOUND_MAX)).await?;
+    let mut found = admin.telemetry.store(StoreOp::Find, admin.store.find(&prefix, FOUND_MAX)).await?;
+    let beside = admin.store.key_in(&route.lane, &EventKey::stored(&prefix));
+    if query.field("id").is_some() && beside.as_str() != prefix {
+        found.extend(admin.telemetry.store(StoreOp::Find, admin.store.find(beside.as_str(), FOUND_MAX)).await?);
+        found.truncate(FOUND_MAX);
+    }
     let events: Vec<Value> = found.iter().map(shown).collect();
     Ok(json_reply(StatusCode::OK, &json!({ "events": events, "limit": FOUND_MAX })))
 }
@@ -100,8 +112,7 @@ fn shown(seen: &Remembered) -> Value {
     };
     json!({
         "key": seen.key,
-        // What stands behind namespace and provider, neither of which has a colon.
-        "id": seen.key.splitn(3, ':').nth(2),
+        "id": EventKey::stored(&seen.key).id(),
         "state": state,
         "attempt": attempt,
         "status": status,

@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
+use crate::config::Mode;
 use crate::store::redis::About;
 use crate::store::{Marker, StoreError, StoreErrorKind};
 use crate::telemetry::StoreOp;
 
 const EVERY: Duration = Duration::from_millis(500);
+const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// A look at the server's own figures, every so many pulses.
 const ABOUT_EVERY: u32 = 20;
 /// Clocks further apart than this are worth a word, whatever the providers tolerate.
@@ -35,6 +37,21 @@ pub async fn watch(admin: &Admin) -> ! {
         ticks.tick().await;
         watch.turn().await;
         admin.lifecycle.looked.cancel();
+    }
+}
+
+/// Looks at what the queues hold, until dropped.
+pub async fn count_letters(admin: &Admin) -> ! {
+    let mut ticks = interval(COUNT_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        for route in admin.routes.all().filter(|route| route.provider.mode == Mode::Queue) {
+            match admin.telemetry.store(StoreOp::Letters, admin.store.tally(&route.lane)).await {
+                Ok(tally) => route.watch.queue(&tally, now()),
+                Err(error) => tracing::debug!(provider = route.provider.name, %error, "the queue could not be counted"),
+            }
+        }
     }
 }
 

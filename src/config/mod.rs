@@ -60,6 +60,7 @@ pub struct Config {
     pub limits: Limits,
     pub log: LogConfig,
     pub drain: Drain,
+    pub queue: QueueConfig,
     pub providers: Vec<Arc<Provider>>,
     /// The settings outside of providers, section by section: what `check` prints.
     pub sections: Vec<SectionSettings>,
@@ -127,6 +128,24 @@ pub struct Drain {
     pub timeout: Duration,
 }
 
+/// How events are kept that are delivered later. The bounds are those of each provider.
+#[derive(Clone, Debug)]
+pub struct QueueConfig {
+    /// The pause before each attempt; the first is none. After the last an event is a dead letter.
+    pub schedule: Vec<Duration>,
+    /// What a sender is told once its event is durable.
+    pub ack_status: StatusCode,
+    pub max_bytes: Size,
+    pub max_events: usize,
+    pub dead_max_bytes: Size,
+    /// Whether a store will do that may lose what it has confirmed.
+    pub accept_loss: bool,
+    /// Whether signatures that have grown old are made anew.
+    pub resign: bool,
+    /// Whether a dead letter holds up the events behind it.
+    pub dead_blocks_key: bool,
+}
+
 /// One configured sender at a path, everything resolved.
 #[derive(Debug)]
 pub struct Provider {
@@ -152,6 +171,9 @@ pub struct Provider {
     pub disables_on_failure: bool,
     /// Statuses that mean something particular to this provider, and what.
     pub special_statuses: BTreeMap<u16, String>,
+    pub mode: Mode,
+    /// Events that agree in this are delivered one at a time, in the order in which they came.
+    pub order_by: Option<Place>,
     pub upstream: Upstream,
     pub preserve_path: bool,
     pub missing_id: MissingId,
@@ -219,7 +241,7 @@ choices!(
 choices!(LogFormat { Text = "text", Json = "json" });
 choices!(
     /// How an event is delivered.
-    Mode { Sync = "sync" } pending { "queue" }
+    Mode { Sync = "sync", Queue = "queue" }
 );
 choices!(
     /// What happens to a delivery in which no event id is found.

@@ -1,4 +1,5 @@
-//! Holding a claim while a call runs: its lease is begun anew every third of it, and looked at before the first byte.
+//! Holding what was given for a lease while a call runs: it is begun anew every third of it, and looked at before the first
+//! byte.
 //!
 //! The holder counts by a monotonic clock from before it asked, so that it never believes in a lease longer than
 //! the store does.
@@ -8,31 +9,87 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::store::{Claim, Store};
+use crate::store::{Claim, Store, StoreError};
 use crate::telemetry::{StoreOp, Telemetry};
 
+/// What is held for a lease that can be begun anew.
+pub trait Leased: Sync {
+    /// Begins the lease anew. `false`: it is no longer ours.
+    fn renew(&self) -> impl Future<Output = Result<bool, StoreError>> + Send;
+}
+
+/// How long something is certainly ours.
+#[derive(Debug)]
+pub struct Tenure {
+    /// When it was asked for.
+    since: Instant,
+    lease: Duration,
+    /// When the lease ends, in milliseconds after that. Nought once it is lost.
+    ends: AtomicU64,
+}
+
+impl Tenure {
+    pub fn new(since: Instant, lease: Duration) -> Self {
+        Self { since, lease, ends: AtomicU64::new(millis(lease)) }
+    }
+
+    pub fn is_ours(&self) -> bool {
+        millis(self.since.elapsed()) < self.ends.load(Ordering::Relaxed)
+    }
+
+    /// When it is no longer certainly ours.
+    pub fn until(&self) -> Instant {
+        self.since + Duration::from_millis(self.ends.load(Ordering::Relaxed))
+    }
+
+    /// Does the work while the lease is renewed.
+    pub async fn during<T>(&self, work: impl Future<Output = T>, held: &impl Leased) -> T {
+        tokio::select! {
+            done = work => done,
+            never = self.keep(held) => never,
+        }
+    }
+
+    /// Renews the lease until dropped, or until it is lost; then there is nothing left to do but to wait.
+    async fn keep(&self, held: &impl Leased) -> ! {
+        loop {
+            sleep(self.lease / 3).await;
+            let asked = self.since.elapsed();
+            match held.renew().await {
+                Ok(true) => self.ends.store(millis(asked + self.lease), Ordering::Relaxed),
+                Ok(false) => {
+                    self.ends.store(0, Ordering::Relaxed);
+                    std::future::pending::<()>().await;
+                }
+                // The lease runs on; the next turn asks again.
+                Err(error) => tracing::debug!(%error, "a lease could not be renewed"),
+            }
+        }
+    }
+}
+
+/// A claim that is held.
 #[derive(Debug)]
 pub struct Hold<'a> {
     claim: &'a Claim,
     /// Who granted it.
     store: &'a Store,
-    /// When the lease ends, in milliseconds after the claim was asked for. Nought once it is lost.
-    ends: AtomicU64,
+    tenure: Tenure,
 }
 
 impl<'a> Hold<'a> {
     pub fn of(claim: &'a Claim, store: &'a Store) -> Self {
-        Self { claim, store, ends: AtomicU64::new(millis(claim.lease())) }
+        Self { claim, store, tenure: Tenure::new(claim.since(), claim.lease()) }
     }
 
     /// Whether the claim is certainly still ours.
     pub fn is_ours(&self) -> bool {
-        millis(self.claim.since().elapsed()) < self.ends.load(Ordering::Relaxed)
+        self.tenure.is_ours()
     }
 
     /// When the claim is no longer certainly ours.
     pub fn until(&self) -> Instant {
-        self.claim.since() + Duration::from_millis(self.ends.load(Ordering::Relaxed))
+        self.tenure.until()
     }
 
     pub fn claim(&self) -> &'a Claim {
@@ -45,27 +102,18 @@ impl<'a> Hold<'a> {
 
     /// Renews the lease while the work is done.
     pub async fn during<T>(&self, work: impl Future<Output = T>, telemetry: &Telemetry) -> T {
-        tokio::select! {
-            done = work => done,
-            never = self.keep(telemetry) => never,
-        }
+        self.tenure.during(work, &Renewing { hold: self, telemetry }).await
     }
+}
 
-    /// Renews the lease until dropped, or until it is lost; then there is nothing left to do but to wait.
-    async fn keep(&self, telemetry: &Telemetry) -> ! {
-        loop {
-            sleep(self.claim.lease() / 3).await;
-            let asked = self.claim.since().elapsed();
-            match telemetry.store(StoreOp::Renew, self.store.renew(self.claim)).await {
-                Ok(true) => self.ends.store(millis(asked + self.claim.lease()), Ordering::Relaxed),
-                Ok(false) => {
-                    self.ends.store(0, Ordering::Relaxed);
-                    std::future::pending::<()>().await;
-                }
-                // The lease runs on; the next turn asks again.
-                Err(error) => tracing::debug!(%error, "a lease could not be renewed"),
-            }
-        }
+struct Renewing<'a> {
+    hold: &'a Hold<'a>,
+    telemetry: &'a Telemetry,
+}
+
+impl Leased for Renewing<'_> {
+    async fn renew(&self) -> Result<bool, StoreError> {
+        self.telemetry.store(StoreOp::Renew, self.hold.store.renew(self.hold.claim)).await
     }
 }
 

@@ -30,6 +30,12 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    /// A delivery that was kept.
+    pub fn kept(parts: Parts, body: Bytes, peer: IpAddr) -> Self {
+        let share = Share { of: Buffered::new(u64::MAX), bytes: 0 };
+        Self { parts, body, peer, _share: share }
+    }
+
     /// The delivery as a scheme looks at it.
     pub fn received(&self) -> Received<'_> {
         Received { method: &self.parts.method, uri: &self.parts.uri, headers: &self.parts.headers, body: &self.body }

@@ -4,6 +4,7 @@
 //! `handle` and `run` live as long as the sender waits. From the claim on, `once` goes on in a task of its own: the
 //! HTTP server drops a request's future when the sender hangs up, and the event must not hang with it.
 
+mod accept;
 pub mod answer;
 pub mod audience;
 pub mod body;
@@ -39,10 +40,11 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Dedupe, InFlight, MissingId, OnConflict, OnDuplicate, Provider, Upstream};
+use crate::config::{Config, Dedupe, InFlight, MissingId, Mode, OnConflict, OnDuplicate, Provider, Upstream};
 use crate::scheme::{Challenge, Handshake, Key, Proof, Received};
 use crate::store::{Condition, Mark, Reserve, Store};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
+use accept::Accepted;
 use audience::{Ended, News, end_of, end_of_accepted};
 use body::{Outgoing, ReplyBody};
 use bound::Bound;
@@ -146,12 +148,21 @@ impl Pipeline {
         }
 
         route.refuse_other_method(&verified.delivery().parts.method)?;
-        let slot = route.slot()?;
+        let is_queued = route.provider.mode == Mode::Queue && verified.proof().is_some();
+        // What goes into the queue is under way there.
+        let slot = if is_queued { None } else { route.slot()? };
         let pipeline = Arc::clone(self);
         let event = off_core(long, move || pipeline.identify(route, verified, slot)).await??;
         if let Some(id) = &event.id {
             record.event(id);
         }
+        let event = match is_queued {
+            false => event,
+            true => match self.accept(event, record).await {
+                Accepted::End(end) => return end,
+                Accepted::Unkept(event) => event,
+            },
+        };
         self.deliver(event, record).await
     }
 
@@ -205,22 +216,27 @@ impl Pipeline {
             (None, found, _) => (found.unwrap_or_default(), Standing::Unclaimed { mark: None }),
             (Some(_), Err(error), _) => return Err(bad(error)),
             (Some(_), Ok(Some(id)), _) => {
-                let standing = self.keyed(&provider.name, &id, provider.on_conflict != OnConflict::Duplicate);
+                let standing = self.keyed(&route, &id, provider.on_conflict != OnConflict::Duplicate);
                 (Some(id), standing)
             }
             (Some(_), Ok(None), MissingId::Forward) => (None, Standing::Unclaimed { mark: Some(Mark::NoId) }),
             (Some(_), Ok(None), MissingId::Reject) => return Err(Refusal::MissingId),
             (Some(_), Ok(None), MissingId::Hash) => {
                 let id = identify::body_id(&provider.fingerprint, tenant, &received).map_err(bad)?.ok_or(Refusal::MissingId)?;
-                let standing = self.keyed(&provider.name, &id, false);
+                let standing = self.keyed(&route, &id, false);
                 (Some(id), standing)
             }
         };
         Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing, slot })
     }
 
-    fn keyed(&self, provider: &str, id: &EventId, body_matters: bool) -> Standing {
-        Standing::Keyed { key: EventKey::new(&self.config.store.namespace, provider, id), body_matters }
+    fn keyed(&self, route: &Route, id: &EventId, body_matters: bool) -> Standing {
+        let key = EventKey::new(&self.config.store.namespace, &route.provider.name, id);
+        let key = match route.provider.mode {
+            Mode::Sync => key,
+            Mode::Queue => self.store.key_in(&route.lane, &key),
+        };
+        Standing::Keyed { key, body_matters }
     }
 
     /// Takes the event through, or finds out what became of it, until the sender's patience ends.
@@ -395,6 +411,6 @@ async fn off_core<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + S
 
 /// The wall clock, read here and handed on.
 #[expect(clippy::disallowed_methods, reason = "the one place of the pipeline that reads the wall clock")]
-fn now() -> SystemTime {
+pub fn now() -> SystemTime {
     SystemTime::now()
 }

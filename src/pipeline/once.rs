@@ -88,7 +88,7 @@ impl Event {
     }
 
     /// Whether it is forwarded though it is done: an operator wants that for a while.
-    fn is_bypassed(&self) -> bool {
+    pub(super) fn is_bypassed(&self) -> bool {
         self.route.provider.dedupe == Dedupe::On && self.route.bypass.is_on()
     }
 }
@@ -119,7 +119,7 @@ enum NoClaim {
     Forward,
 }
 
-pub(super) type Sent = Result<(Response<Incoming>, Used), ForwardError>;
+pub type Sent = Result<(Response<Incoming>, Used), ForwardError>;
 
 impl Pipeline {
     /// Claims the event, forwards it, settles it. Nobody but stopping can interrupt it.
@@ -259,7 +259,7 @@ impl Pipeline {
     }
 
     /// What is done now that the store cannot be asked. "closed" is for as long as the provider surely comes back.
-    fn policy_without_store(&self, provider: &Provider) -> OnStoreDown {
+    pub(super) fn policy_without_store(&self, provider: &Provider) -> OnStoreDown {
         // What only observes holds nothing up.
         if provider.dedupe == Dedupe::Observe {
             return OnStoreDown::Open;
@@ -272,7 +272,7 @@ impl Pipeline {
     }
 
     /// Whether the store may have lost what it knew of this event.
-    fn is_lost_to_reset(&self, event: &Event) -> bool {
+    pub(super) fn is_lost_to_reset(&self, event: &Event) -> bool {
         let provider = &event.route.provider;
         let reset = self.condition.reset().max(self.store.replaced());
         let (Some(reset), Some(rule)) = (reset, &provider.event_time) else { return false };

@@ -11,6 +11,7 @@ use http::StatusCode;
 
 use crate::config::Provider;
 use crate::scheme::Disproof;
+use crate::store::backlog::Shortage;
 use crate::telemetry::{Limit, Outcome};
 
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub enum Refusal {
     Deadline,
     /// A bound of this process.
     Limited(Limit),
+    /// The queue takes nothing more.
+    QueueFull(Shortage),
     StoreDown(Arc<str>),
     /// The consumer got nothing.
     Unreachable(Arc<str>),
@@ -101,6 +104,7 @@ impl Refusal {
             | Self::LeaseOver
             | Self::Deadline
             | Self::Limited(_)
+            | Self::QueueFull(_)
             | Self::StoreDown(_)
             | Self::LeaseLost
             | Self::Stopping
@@ -126,6 +130,7 @@ impl Refusal {
             Self::Conflict => "conflict",
             Self::InFlight { .. } | Self::LeaseOver | Self::Deadline => "in_flight",
             Self::Limited(_) => "limited",
+            Self::QueueFull(_) => "queue_full",
             Self::StoreDown(_) => "store_down",
             Self::Unreachable(_) => "upstream_unreachable",
             Self::Ambiguous { .. } => "upstream_unknown",
@@ -147,7 +152,7 @@ impl Refusal {
             | Self::KeysUnavailable(_)
             | Self::BadId(_) => Outcome::Rejected,
             Self::MissingId => Outcome::NoId,
-            Self::TooLarge | Self::TooSlow | Self::Limited(_) => Outcome::Limited,
+            Self::TooLarge | Self::TooSlow | Self::Limited(_) | Self::QueueFull(_) => Outcome::Limited,
             Self::Conflict => Outcome::Conflict,
             Self::InFlight { .. } | Self::LeaseOver | Self::Deadline | Self::Interrupted => Outcome::InFlight,
             Self::StoreDown(_) => Outcome::StoreDown,
@@ -174,6 +179,7 @@ impl Refusal {
             Self::Limited(limit) => Some(*limit),
             Self::TooLarge => Some(Limit::Body),
             Self::TooSlow => Some(Limit::BodyTime),
+            Self::QueueFull(_) => Some(Limit::Queue),
             _ => None,
         }
     }
@@ -201,6 +207,7 @@ impl Refusal {
                     .into()
             }
             Self::Limited(limit) => format!("a limit is reached: {}", limit.as_str()).into(),
+            Self::QueueFull(shortage) => format!("nothing was accepted: {}", shortage.as_str()).into(),
             Self::StoreDown(why) => format!("the store cannot be asked ({why}); nothing was forwarded").into(),
             Self::Unreachable(why) => format!("released: {why}; the next copy will be forwarded").into(),
             Self::Ambiguous { why, claim } => format!("unknown: {why}; {claim}").into(),

@@ -22,6 +22,8 @@ pub enum Reply {
     Mirrored { answer: Arc<Shared>, outcome: Outcome },
     /// The event is done: nothing was forwarded.
     Duplicate { done: Option<Arc<Done>>, replay: bool },
+    /// The event is in the queue, durably: it will be delivered.
+    Queued { status: StatusCode },
     /// A live claim, and the provider is to be told 2xx all the same.
     AckedInFlight,
     /// Not a delivery: the consumer's answer to a request that was passed through.
@@ -49,6 +51,7 @@ pub fn outcome(end: &End) -> Outcome {
     match end {
         Ok(Reply::Relayed { outcome, .. } | Reply::Mirrored { outcome, .. }) => *outcome,
         Ok(Reply::Duplicate { .. }) => Outcome::Duplicate,
+        Ok(Reply::Queued { .. }) => Outcome::Queued,
         Ok(Reply::AckedInFlight) => Outcome::InFlight,
         Ok(Reply::Passed { .. }) => Outcome::Forwarded,
         Ok(Reply::Challenge(_)) => Outcome::Handshake,
@@ -63,6 +66,7 @@ pub fn reason(end: &End) -> Cow<'static, str> {
         Ok(Reply::Mirrored { answer, .. }) if answer.is_success => "waited for another copy, which succeeded".into(),
         Ok(Reply::Mirrored { .. }) => "waited for another copy, which failed; the next copy will be forwarded".into(),
         Ok(Reply::Duplicate { .. }) => "this event is done; nothing was forwarded".into(),
+        Ok(Reply::Queued { .. }) => "accepted: it will be delivered from the queue".into(),
         Ok(Reply::AckedInFlight) => {
             "told 2xx while another copy is under way, as configured: if that one fails, the event is lost".into()
         }
@@ -79,6 +83,7 @@ pub fn respond(end: End, outcome: Outcome) -> Response<ReplyBody> {
         Ok(Reply::Relayed { parts, body, .. }) => relayed(*parts, body),
         Ok(Reply::Mirrored { answer, .. }) => mirrored(&answer),
         Ok(Reply::Duplicate { done, replay }) => duplicate(done.as_deref().filter(|_| replay)),
+        Ok(Reply::Queued { status }) => json(status, r#"{"status":"queued"}"#),
         Ok(Reply::AckedInFlight) => json(StatusCode::OK, r#"{"status":"in_flight"}"#),
         Ok(Reply::Challenge(answer)) => answer.map(ReplyBody::whole),
         Err(refusal) => refused(&refusal),

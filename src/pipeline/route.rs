@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, header};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::bypass::Bypass;
 use super::refusal::Refusal;
 use crate::config::{Config, PathPattern, Provider, Upstream};
+use crate::store::backlog::Lane;
 use crate::telemetry::{Limit, ProviderWatch, Telemetry};
 
 /// One configured sender at a path, with what belongs to it while the program runs.
@@ -24,6 +25,10 @@ pub struct Route {
     slots: Option<Arc<Semaphore>>,
     /// An operator may want done events forwarded again for a while.
     pub bypass: Bypass,
+    /// Its letters, in queue mode.
+    pub lane: Lane,
+    /// Rung when a letter was added.
+    pub bell: Notify,
 }
 
 /// A place among the deliveries that may be under way at once.
@@ -67,6 +72,8 @@ impl Routes {
                 slots: provider.max_concurrent.map(|max| Arc::new(Semaphore::new(max))),
                 provider: Arc::clone(provider),
                 bypass: Bypass::default(),
+                lane: Lane::new(&config.store.namespace, &provider.name),
+                bell: Notify::new(),
             };
             by_path.entry(provider.path.clone()).or_default().push(Arc::new(route));
         }

@@ -211,6 +211,11 @@ impl Scheme {
         self.ways.iter().all(|way| way.algorithm.is_public())
     }
 
+    /// Whether the secret that verifies can also sign.
+    pub fn can_be_signed(&self) -> bool {
+        !self.ways.iter().any(|way| way.algorithm.is_public())
+    }
+
     /// Whether the key that a delivery names is among these, or it names none.
     pub fn knows_key(&self, keys: &[Key], received: &Received<'_>) -> bool {
         self.way(received).ok().flatten().is_none_or(|(_, way)| way.knows_key(keys, received))

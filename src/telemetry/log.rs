@@ -9,7 +9,8 @@ use tracing_subscriber::EnvFilter;
 use super::outlet::Outlet;
 use super::{Closing, Facts};
 use crate::config::{LogConfig, LogFormat};
-use crate::telemetry::Outcome;
+use crate::store::Mark;
+use crate::telemetry::{LetterOutcome, Outcome};
 
 /// Everything a delivery's line says.
 #[derive(Debug)]
@@ -58,6 +59,43 @@ pub fn delivery(line: &Line<'_>) {
 pub fn late(provider: &str, event: Option<&str>, facts: Facts, outcome: Outcome, reason: &str) {
     let (outcome, upstream_ms) = (outcome.as_str(), millis(facts.upstream));
     tracing::info!(target: "hookonce::late", provider, outcome, event, attempt = facts.attempt, upstream_ms, "{reason}");
+}
+
+/// Everything the line of an attempt at a letter says.
+#[derive(Debug)]
+pub struct LetterLine<'a> {
+    pub provider: &'a str,
+    pub event: Option<&'a str>,
+    pub letter: String,
+    pub outcome: LetterOutcome,
+    pub status: Option<u16>,
+    pub attempt: u32,
+    pub mark: Option<Mark>,
+    pub is_resigned: bool,
+    pub age: Duration,
+    pub upstream: Duration,
+    pub reason: &'a str,
+}
+
+/// Writes the line of one attempt at a letter.
+pub fn letter(line: &LetterLine<'_>) {
+    let LetterLine { provider, event, letter, status, attempt, reason, .. } = line;
+    let (outcome, mark, resigned) = (line.outcome.as_str(), line.mark.map(Mark::as_str), line.is_resigned);
+    let (age_ms, upstream_ms) = (millis(line.age), millis(line.upstream));
+    macro_rules! write {
+        ($level:ident) => {
+            tracing::$level!(
+                target: "hookonce::queue",
+                provider, outcome, status, event, letter, attempt, maybe_duplicate = mark, resigned, age_ms, upstream_ms,
+                "{reason}"
+            )
+        };
+    }
+    match line.outcome {
+        LetterOutcome::Done | LetterOutcome::Returned => write!(info),
+        LetterOutcome::Failed | LetterOutcome::Unknown => write!(warn),
+        LetterOutcome::Dead => write!(error),
+    }
 }
 
 /// More than any first step of a path needs.

@@ -6,7 +6,7 @@ use prometheus::{
     TextEncoder,
 };
 
-use super::outcome::{Amends, Limit, Outcome, StoreOp};
+use super::outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
 use crate::scheme::Disproof;
 use crate::store::{Mark, StoreErrorKind};
 
@@ -37,6 +37,7 @@ pub struct Metrics {
     upstream_seconds: HistogramVec,
     overhead_seconds: HistogramVec,
     duplicate_age: HistogramVec,
+    queue: QueueFamilies,
     store_seconds: Vec<Histogram>,
     store_errors: Vec<Vec<IntCounter>>,
     limited: Vec<IntCounter>,
@@ -67,6 +68,56 @@ pub struct ProviderMetrics {
     pub upstream_seconds: Histogram,
     pub overhead_seconds: Histogram,
     pub duplicate_age: Histogram,
+    pub queue: QueueMetrics,
+}
+
+/// What is watched of queues.
+#[derive(Debug)]
+struct QueueFamilies {
+    events: IntGaugeVec,
+    bytes: IntGaugeVec,
+    oldest_seconds: IntGaugeVec,
+    attempts: IntCounterVec,
+    dead: IntGaugeVec,
+    dead_bytes: IntGaugeVec,
+}
+
+/// The queue of one provider.
+#[derive(Debug)]
+pub struct QueueMetrics {
+    pub events: IntGauge,
+    pub bytes: IntGauge,
+    pub oldest_seconds: IntGauge,
+    pub attempts: Vec<IntCounter>,
+    pub dead: IntGauge,
+    pub dead_bytes: IntGauge,
+}
+
+impl QueueFamilies {
+    fn new(families: &Families<'_>) -> Result<Self, prometheus::Error> {
+        let help = "Attempts to deliver an event from the queue, by how they ended.";
+        Ok(Self {
+            events: families.gauges("queue_events", "Events in the queue, without dead letters.", &["provider"])?,
+            bytes: families.gauges("queue_bytes", "Bytes of the events in the queue.", &["provider"])?,
+            oldest_seconds: families.gauges("queue_oldest_seconds", "Age of the oldest event in the queue.", &["provider"])?,
+            attempts: families.counters("queue_attempts_total", help, &["provider", "result"])?,
+            dead: families.gauges("dead_letters", "Events that wait for somebody to act.", &["provider"])?,
+            dead_bytes: families.gauges("dead_letter_bytes", "Bytes of dead letters.", &["provider"])?,
+        })
+    }
+
+    fn provider(&self, name: &str) -> QueueMetrics {
+        let of = |family: &IntGaugeVec| family.with_label_values(&[name]);
+        let attempts = LetterOutcome::ALL.iter().map(|result| self.attempts.with_label_values(&[name, result.as_str()]));
+        QueueMetrics {
+            events: of(&self.events),
+            bytes: of(&self.bytes),
+            oldest_seconds: of(&self.oldest_seconds),
+            attempts: attempts.collect(),
+            dead: of(&self.dead),
+            dead_bytes: of(&self.dead_bytes),
+        }
+    }
 }
 
 impl Metrics {
@@ -85,8 +136,7 @@ impl Metrics {
         )?;
         let key_fetches =
             families.counters("key_fetches_total", "Times a provider's published keys were asked for.", &["result"])?;
-        let build = families.gauges("build_info", "The running version.", &["version"])?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        families.build()?;
         families.process()?;
         Ok(Self {
             deliveries: families.counters(
@@ -142,6 +192,7 @@ impl Metrics {
                 &["provider"],
                 &AGE_BUCKETS,
             )?,
+            queue: QueueFamilies::new(&families)?,
             unrouted: families.counter("unrouted_total", "Requests that no provider and no passthrough takes.")?,
             store_up: families.gauge("store_up", "Whether the store answers.")?,
             store_evicted_keys: families
@@ -186,6 +237,7 @@ impl Metrics {
             upstream_seconds: self.upstream_seconds.with_label_values(&[name]),
             overhead_seconds: self.overhead_seconds.with_label_values(&[name]),
             duplicate_age: self.duplicate_age.with_label_values(&[name]),
+            queue: self.queue.provider(name),
         }
     }
 
@@ -252,6 +304,12 @@ impl Families<'_> {
         let counter = IntCounter::with_opts(opts(name, help))?;
         self.0.register(Box::new(counter.clone()))?;
         Ok(counter)
+    }
+
+    fn build(&self) -> Result<(), prometheus::Error> {
+        let build = self.gauges("build_info", "The running version.", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        Ok(())
     }
 
     /// Memory, CPU and open files of the process, under their usual names.

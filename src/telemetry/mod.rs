@@ -16,9 +16,10 @@ use tokio::time::Instant;
 
 use crate::config::Provider;
 use crate::scheme::Disproof;
+use crate::store::backlog::Tally;
 use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
 use metrics::{Metrics, ProviderMetrics};
-pub use outcome::{Amends, Limit, Outcome, StoreOp};
+pub use outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
 
 /// The program's metrics, shared by all runtimes.
 #[derive(Debug)]
@@ -111,6 +112,23 @@ impl ProviderWatch {
     /// A forward goes out that may be a second one.
     pub fn marked(&self, mark: Mark) {
         self.metrics.maybe_duplicate[mark as usize].inc();
+    }
+
+    /// An attempt at a letter ended.
+    pub fn letter(&self, outcome: LetterOutcome) {
+        self.metrics.queue.attempts[outcome as usize].inc();
+    }
+
+    /// What the queue holds, and the age of its oldest event.
+    pub fn queue(&self, tally: &Tally, now: SystemTime) {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let queue = &self.metrics.queue;
+        queue.events.set(number(tally.letters));
+        queue.bytes.set(number(tally.bytes));
+        queue.dead.set(number(tally.dead));
+        queue.dead_bytes.set(number(tally.dead_bytes));
+        let age = tally.oldest.and_then(|oldest| now.duration_since(oldest).ok()).unwrap_or_default();
+        queue.oldest_seconds.set(number(age.as_secs()));
     }
 
     pub fn conflict(&self) {

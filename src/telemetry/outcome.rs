@@ -26,6 +26,8 @@ words!(
         Forwarded = "forwarded",
         /// The event was done before.
         Duplicate = "duplicate",
+        /// It is in the queue, durably.
+        Queued = "queued",
         /// Another copy was under way, and succeeded.
         Waited = "waited",
         /// The consumer refused it, or could not be reached: the next copy will be forwarded.
@@ -63,6 +65,13 @@ words!(
         Find = "find",
         Forget = "forget",
         Bypass = "bypass",
+        Append = "append",
+        Take = "take",
+        Extend = "extend",
+        Finish = "finish",
+        Postpone = "postpone",
+        Bury = "bury",
+        Letters = "letters",
         Pulse = "pulse",
     }
 );
@@ -89,5 +98,22 @@ words!(
         Concurrency = "concurrency",
         Attempts = "attempts",
         Waiters = "waiters",
+        Queue = "queue",
+    }
+);
+
+words!(
+    /// How an attempt at a letter ended.
+    LetterOutcome {
+        /// The consumer accepted it.
+        Done = "done",
+        /// The consumer refused it, or could not be reached: it is tried again.
+        Failed = "failed",
+        /// It was sent, and no answer came: it is tried again, marked.
+        Unknown = "unknown",
+        /// It failed for the last time, and waits for somebody to act.
+        Dead = "dead",
+        /// It was put back before anything was sent.
+        Returned = "returned",
     }
 );

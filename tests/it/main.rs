@@ -16,6 +16,7 @@ mod log_lines;
 mod once;
 mod policies;
 mod pooling;
+mod queue;
 mod redelivery;
 mod refusals;
 mod silence;

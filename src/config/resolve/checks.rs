@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::config::units::Written;
 use crate::config::written::AsWritten;
-use crate::config::{Ambiguous, InFlight, Limits, MissingId};
+use crate::config::{Ambiguous, InFlight, Limits, MissingId, Mode, OnDuplicate};
 
 use super::provider::Draft;
 
@@ -22,6 +22,7 @@ pub(super) fn check(draft: &Draft<'_>, limits: &Limits) {
     lost_deliveries_are_known(draft);
     events_can_be_told_apart(draft);
     what_gives_up_the_promise_is_said(draft);
+    what_the_queue_changes_is_said(draft);
 }
 
 /// A signature that outlives the memory of its event lets a captured delivery through again.
@@ -99,10 +100,10 @@ fn body_fits_the_buffers(draft: &Draft<'_>, limits: &Limits) {
 }
 
 fn lost_deliveries_are_known(draft: &Draft<'_>) {
-    if draft.identity.retry_window == Some(Duration::ZERO) {
+    if draft.identity.retry_window == Some(Duration::ZERO) && draft.policy.mode == Mode::Sync {
         let what =
             format!("{} never delivers again by itself: in sync mode an event is lost when the consumer fails", draft.name);
-        let help = "plan for redelivery by hand";
+        let help = "write mode = \"queue\", or plan for redelivery by hand";
         draft.section.warn("retry_window", what, help);
     }
 }
@@ -130,6 +131,23 @@ fn what_gives_up_the_promise_is_said(draft: &Draft<'_>) {
             "is \"keep\": a call without an answer counts as done",
             "if it took no effect, the event is lost",
         );
+    }
+}
+
+/// From the queue, a consumer's answer reaches nobody.
+fn what_the_queue_changes_is_said(draft: &Draft<'_>) {
+    let (section, is_queue) = (&draft.section, draft.policy.mode == Mode::Queue);
+    let scheme = draft.identity.scheme.as_ref();
+    if is_queue && scheme.is_some_and(|scheme| scheme.tolerance().is_some() && !scheme.can_be_signed()) {
+        let what = format!("is \"queue\", and only {} can sign: a signature that grew old cannot be made anew", draft.name);
+        section.warn("mode", what, "a consumer that verifies the timestamp for itself refuses what was delivered late");
+    }
+    if is_queue && draft.policy.copies.on_duplicate == OnDuplicate::Replay {
+        let what = format!("is \"queue\", and {} reads the answer's body, which it no longer gets", draft.name);
+        section.warn("mode", what, "use \"sync\" for endpoints whose answer matters");
+    }
+    if !is_queue && section.has("order_by") {
+        section.warn("order_by", "means nothing in sync mode", "write mode = \"queue\", or remove it");
     }
 }
 

@@ -11,6 +11,7 @@ mod log;
 mod policy;
 mod preset;
 mod provider;
+mod queue;
 mod routes;
 mod secrets;
 mod section;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use super::problem::Problems;
 use super::reader::{At, Layer, Reader};
 use super::tree::{Entry, Table};
-use super::{Config, Environment, Limits, Provider, Secret, SectionSettings};
+use super::{Config, Environment, Limits, Mode, Provider, Secret, SectionSettings, StoreUrl};
 pub(super) use preset::Presets;
 use provider::{Draft, Surroundings};
 use section::Section;
@@ -62,14 +63,20 @@ pub(super) fn admin_token(root: &Table, context: &Context<'_>) -> Option<Secret>
 /// Resolves the whole tree. `None` only where a problem has been noted.
 pub(super) fn config<'a>(root: &'a Table, context: &Context<'a>) -> Option<Config> {
     let root = context.section(root, String::new());
-    root.reader().pending(&["tls", "queue", "trace"]);
+    root.reader().pending(&["tls", "trace"]);
     let mut sections = Vec::new();
     let top = Top::read(&root);
     let store = read(&root, "store", &mut sections, store::resolve);
     let limits = read(&root, "limits", &mut sections, limits::resolve);
     let log = read(&root, "log", &mut sections, log::resolve);
     let drain = read(&root, "drain", &mut sections, drain::resolve);
+    let queue = read(&root, "queue", &mut sections, queue::resolve);
     let providers = providers(&root, &top, &limits, context);
+    let is_queued = providers.iter().flatten().any(|provider| provider.mode == Mode::Queue);
+    if is_queued && matches!(store.url, StoreUrl::Memory) && !queue.accept_loss {
+        let what = "is in memory: what was accepted for later would be lost when the program ends";
+        root.section("store").refuse("url", what, "use file: or redis://, or write accept_loss = true in [queue] to try it out");
+    }
     sections.insert(0, SectionSettings { name: "", settings: root.finish() });
     Some(Config {
         listen: top.listen,
@@ -83,6 +90,7 @@ pub(super) fn config<'a>(root: &'a Table, context: &Context<'a>) -> Option<Confi
         limits,
         log,
         drain,
+        queue,
         providers: providers?,
         sections,
     })

@@ -13,7 +13,8 @@ use crate::config::{
     Upstream,
 };
 
-use super::section::Section;
+use super::section::{NOT_SET, Section};
+use crate::scheme::Place;
 
 /// Longer than a crashed proxy's event should wait; renewed while a call runs, so that slow consumers keep it.
 const LEASE: Duration = Duration::from_secs(15);
@@ -30,6 +31,8 @@ const MAX_BODY: Size = Size(5 << 20);
 const INSTANT: Duration = Duration::from_millis(1);
 
 pub(super) struct Policy {
+    pub(super) mode: Mode,
+    pub(super) order_by: Option<Place>,
     pub(super) target: Target,
     pub(super) copies: Copies,
     pub(super) times: Times,
@@ -48,8 +51,9 @@ pub(super) struct Derived {
 
 impl Policy {
     pub(super) fn read(section: &Section<'_>, top: Option<&Found<Upstream>>, derived: Derived) -> Self {
-        section.or("mode", Mode::Sync);
         Self {
+            mode: section.or("mode", Mode::Sync),
+            order_by: section.verbatim("order_by", NOT_SET),
             target: Target::read(section, top),
             copies: Copies::read(section, derived.on_conflict),
             times: Times::read(section),

@@ -14,7 +14,7 @@ use super::top::Top;
 use super::{Context, checks};
 
 /// Part of the design and not built yet.
-const PENDING: &[&str] = &["order_by", "replay_guard", "rate_limit", "allow_networks"];
+const PENDING: &[&str] = &["replay_guard", "rate_limit", "allow_networks"];
 
 /// Where nobody knows how long the provider tries: an outage this long is no blip, and most try for longer.
 const CLOSED_MAX: Duration = Duration::from_secs(15 * 60);
@@ -61,7 +61,7 @@ impl<'a> Draft<'a> {
     /// The provider, unless something is missing that nothing can stand in for.
     pub(super) fn finish(self) -> Option<Provider> {
         let settings = self.section.finish();
-        let (identity, Policy { target, copies, times, outcomes, door }) = (self.identity, self.policy);
+        let (identity, Policy { mode, order_by, target, copies, times, outcomes, door }) = (self.identity, self.policy);
         Some(Provider {
             name: self.name.to_owned(),
             path: identity.path?,
@@ -77,6 +77,8 @@ impl<'a> Draft<'a> {
             retry_window: identity.retry_window,
             disables_on_failure: identity.disables_on_failure,
             special_statuses: identity.special_statuses,
+            mode,
+            order_by,
             upstream: target.upstream?,
             preserve_path: target.preserve_path,
             missing_id: copies.missing_id,

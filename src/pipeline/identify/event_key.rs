@@ -50,6 +50,13 @@ impl EventKey {
         Self(format!("{namespace}:{provider}:{tag}:{id}").into())
     }
 
+    /// What stands behind namespace and provider, neither of which has a colon, and behind a tag.
+    pub fn id(&self) -> &str {
+        let id = self.0.splitn(3, ':').nth(2).unwrap_or_default();
+        let behind = id.strip_prefix('{').and_then(|tagged| tagged.split_once("}:"));
+        behind.map_or(id, |(_, id)| id)
+    }
+
     /// The key of an entry, as a store has it.
     pub fn stored(key: &str) -> Self {
         Self(key.into())

@@ -1,0 +1,248 @@
+//! Queue mode: accepted durably, answered at once, delivered until it is done.
+
+use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::proxy::{Proxy, Setup, in_front_of};
+use crate::support::redis::RedisProcess;
+use crate::support::sender::{github, github_with, stripe, stripe_with};
+use crate::support::{eventually, keys::Keys};
+
+const QUEUE: &str = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"50ms\", \"50ms\", \"50ms\"]";
+
+/// Both providers in queue mode.
+fn queueing(consumer: &Consumer) -> Setup {
+    in_front_of(consumer).both("mode = \"queue\"\nlease = \"1s\"").table(QUEUE)
+}
+
+/// Waits until the queue of a provider holds so many events, and so many dead letters.
+async fn holds(proxy: &Proxy, provider: &str, events: f64, dead: f64) {
+    proxy.counted("hookonce_queue_events", &[("provider", provider)], events).await;
+    proxy.counted("hookonce_dead_letters", &[("provider", provider)], dead).await;
+}
+
+async fn attempts(proxy: &Proxy, provider: &str, result: &str) -> f64 {
+    proxy.metrics().await.value("hookonce_queue_attempts_total", &[("provider", provider), ("result", result)])
+}
+
+/// Runs on a store without a server, on one in a file, and on Redis.
+macro_rules! on_each_store {
+    ($($name:ident)*) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name("memory:").await;
+            })*
+        }
+        mod file {
+            $(#[tokio::test]
+            async fn $name() {
+                let directory = tempfile::tempdir().unwrap();
+                super::$name(&format!("file:{}/store", directory.path().display())).await;
+            })*
+        }
+        mod redis {
+            $(#[tokio::test]
+            async fn $name() {
+                let server = crate::support::redis::RedisProcess::start();
+                super::$name(&server.url()).await;
+            })*
+        }
+    };
+}
+
+on_each_store! {
+    an_event_is_acknowledged_before_the_consumer_has_it
+    what_the_consumer_gets_is_what_came
+    a_failing_consumer_is_tried_again
+    an_event_that_fails_for_good_is_a_dead_letter
+    copies_are_answered_from_the_start
+    a_full_queue_refuses
+    another_body_under_one_id_is_another_event
+    deliveries_without_an_id_are_queued_too
+    order_is_kept_where_it_is_asked_for
+    what_is_left_at_a_stop_is_delivered_after_the_next_start
+}
+
+async fn an_event_is_acknowledged_before_the_consumer_has_it(store: &str) {
+    let gate = Gate::closed();
+    let held = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::Behind(held.clone(), Box::new(Act::Answer(200)))).await;
+    let proxy = queueing(&consumer).store(store).start();
+    let answer = proxy.send(&stripe("e1")).await;
+    assert_eq!((answer.status, answer.outcome(), answer.json()["status"].as_str()), (200, "queued", Some("queued")));
+    consumer.arrived("e1", 1).await;
+    proxy.in_state("stripe", "e1", "queued").await;
+    let copy = proxy.send(&stripe("e1")).await;
+    assert_eq!((copy.status, copy.outcome()), (200, "duplicate"));
+    gate.open();
+    proxy.in_state("stripe", "e1", "done").await;
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
+    holds(&proxy, "stripe", 0.0, 0.0).await;
+    assert_eq!((consumer.count("e1"), consumer.seen()[0].mark()), (1, None));
+    assert!(proxy.stop().await);
+}
+
+async fn what_the_consumer_gets_is_what_came(store: &str) {
+    let consumer = Consumer::answering(204).await;
+    let proxy = queueing(&consumer).store(store).start();
+    let delivery = github("e1").with("x-any", "thing");
+    assert_eq!(proxy.send(&delivery).await.outcome(), "queued");
+    consumer.arrived("e1", 1).await;
+    let seen = consumer.seen().remove(0);
+    assert_eq!((seen.target.as_str(), &seen.body), ("/github", &delivery.body));
+    for name in ["x-any", "x-hub-signature-256", "x-github-delivery", "content-type"] {
+        assert_eq!(seen.headers.get(name), delivery.headers.get(name), "{name}");
+    }
+    assert_eq!((seen.header("hookonce-event-id"), seen.header("hookonce-attempt")), (Some("e1"), Some("1")));
+    assert_eq!(seen.header("x-forwarded-for"), Some("127.0.0.1"));
+    assert!(proxy.stop().await);
+}
+
+async fn a_failing_consumer_is_tried_again(store: &str) {
+    let consumer = Consumer::deciding(|_, nth| if nth < 3 { Act::Answer(500) } else { Act::Answer(200) }).await;
+    let proxy = queueing(&consumer).store(store).start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e1", "done").await;
+    let seen = consumer.seen();
+    let attempts_told: Vec<_> = seen.iter().map(|seen| seen.header("hookonce-attempt").unwrap().to_owned()).collect();
+    assert_eq!(attempts_told, ["1", "2", "3"]);
+    assert!(seen.iter().all(|seen| seen.mark().is_none()), "each failure was explicit");
+    assert_eq!((attempts(&proxy, "stripe", "failed").await, attempts(&proxy, "stripe", "done").await), (2.0, 1.0));
+    assert!(proxy.stop().await);
+}
+
+async fn an_event_that_fails_for_good_is_a_dead_letter(store: &str) {
+    let consumer = Consumer::deciding(|seen, _| Act::Answer(if seen.event_id() == "poison" { 422 } else { 200 })).await;
+    let proxy = queueing(&consumer).store(store).start();
+    assert_eq!(proxy.send(&stripe("poison")).await.outcome(), "queued");
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e1", "done").await;
+    holds(&proxy, "stripe", 0.0, 1.0).await;
+    assert_eq!((consumer.count("poison"), attempts(&proxy, "stripe", "dead").await), (4, 1.0));
+    proxy.in_state("stripe", "poison", "queued").await;
+    assert_eq!(proxy.send(&stripe("poison")).await.outcome(), "duplicate", "it is ours");
+    assert!(proxy.stop().await);
+}
+
+async fn copies_are_answered_from_the_start(store: &str) {
+    let consumer = Consumer::answering(200).await;
+    let proxy = queueing(&consumer).store(store).top("workers = 2").start();
+    let copies = proxy.sending_copies(&stripe("e1"), 40).await;
+    let mut outcomes = Vec::new();
+    for answer in crate::support::proxy::answers(copies).await {
+        assert_eq!(answer.status, 200);
+        outcomes.push(answer.outcome().to_owned());
+    }
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "queued").count(), 1, "{outcomes:?}");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert_eq!(consumer.count("e1"), 1);
+    assert!(proxy.stop().await);
+}
+
+async fn a_full_queue_refuses(store: &str) {
+    let consumer = Consumer::answering(500).await;
+    let table = "[queue]\naccept_loss = true\nmax_events = 2\nschedule = [\"0s\", \"1h\"]";
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(store).start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "queued");
+    let refused = proxy.send(&stripe("e3")).await;
+    assert_eq!((refused.status, refused.outcome(), refused.json()["code"].as_str()), (503, "limited", Some("queue_full")));
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate", "what is there needs no room");
+    assert_eq!(proxy.send(&github("e3")).await.outcome(), "queued", "others have room of their own");
+    assert!(proxy.stop().await);
+}
+
+async fn another_body_under_one_id_is_another_event(store: &str) {
+    let consumer = Consumer::answering(200).await;
+    let proxy = queueing(&consumer).store(store).start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "queued");
+    let other = github_with("e1", "{\"other\":1}");
+    assert_eq!(proxy.send(&other).await.outcome(), "queued");
+    assert_eq!(proxy.send(&other).await.outcome(), "duplicate");
+    let both = async || (consumer.seen().len() == 2).then_some(());
+    eventually("both have come", both).await;
+    let seen = consumer.seen();
+    let marked: Vec<_> = seen.iter().filter_map(|seen| seen.mark()).collect();
+    assert_eq!(marked, ["conflict"]);
+    assert!(proxy.stop().await);
+}
+
+async fn deliveries_without_an_id_are_queued_too(store: &str) {
+    let consumer = Consumer::answering(200).await;
+    let proxy = queueing(&consumer).store(store).start();
+    let nameless = github("e1").without("x-github-delivery");
+    for _ in 0..2 {
+        assert_eq!(proxy.send(&nameless).await.outcome(), "queued");
+    }
+    eventually("both have come", async || (consumer.seen().len() == 2).then_some(())).await;
+    assert!(consumer.seen().iter().all(|seen| seen.mark() == Some("no-id")));
+    holds(&proxy, "github", 0.0, 0.0).await;
+    assert!(proxy.stop().await);
+}
+
+async fn order_is_kept_where_it_is_asked_for(store: &str) {
+    let consumer = Consumer::deciding(|seen, nth| Act::Answer(if seen.event_id() == "a1" && nth < 3 { 503 } else { 200 })).await;
+    let proxy = queueing(&consumer).stripe("order_by = { json = \"/customer\" }").store(store).start();
+    let of = |id: &str, customer: &str| stripe_with(format!("{{\"id\":\"{id}\",\"customer\":\"{customer}\"}}"));
+    for (id, customer) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a"), ("b2", "b")] {
+        assert_eq!(proxy.send(&of(id, customer)).await.outcome(), "queued");
+    }
+    for id in ["a3", "b2"] {
+        proxy.in_state("stripe", id, "done").await;
+    }
+    let order = |line: &str| -> Vec<String> {
+        consumer.seen().iter().map(|seen| seen.event_id().to_owned()).filter(|id| id.starts_with(line)).collect()
+    };
+    assert_eq!(order("a"), ["a1", "a1", "a1", "a2", "a3"]);
+    assert_eq!(order("b"), ["b1", "b2"]);
+    assert!(proxy.stop().await);
+}
+
+async fn what_is_left_at_a_stop_is_delivered_after_the_next_start(store: &str) {
+    // What is in memory ends with the program.
+    if store == "memory:" {
+        return;
+    }
+    let consumer = Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 503 } else { 200 })).await;
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"300ms\"]";
+    let setup = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(store);
+    let proxy = setup.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    consumer.arrived("e1", 1).await;
+    let postponed = async || (attempts(&proxy, "stripe", "failed").await == 1.0).then_some(());
+    eventually("it is postponed", postponed).await;
+    assert!(proxy.stop().await);
+    assert_eq!(consumer.count("e1"), 1);
+    let proxy = setup.start();
+    consumer.arrived("e1", 2).await;
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(consumer.seen().iter().all(|seen| seen.mark().is_none()));
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_is_tried_again_marked() {
+    let consumer = Consumer::deciding(|_, nth| if nth == 1 { Act::Close } else { Act::Answer(200) }).await;
+    let proxy = queueing(&consumer).start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e1", "done").await;
+    let marks: Vec<_> = consumer.seen().iter().map(|seen| seen.mark().map(str::to_owned)).collect();
+    assert_eq!(marks, [None, Some("unknown".to_owned())]);
+    assert_eq!(attempts(&proxy, "stripe", "unknown").await, 1.0);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_key_in_redis_is_beside_its_letter() {
+    let (consumer, server) = (Consumer::answering(503).await, RedisProcess::start());
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"1h\"]";
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(&server.url()).start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "queued");
+    let mut keys = Keys::of(&server);
+    let names = keys.names();
+    let cell = names.iter().find(|name| name.ends_with(":e1")).unwrap();
+    assert!(cell.starts_with("test:github:{q") && cell.ends_with("}:e1"), "{names:?}");
+    assert_eq!(keys.ttl(cell), -1, "it has no end while the event is in the queue");
+    let tag = &cell[cell.find('{').unwrap()..=cell.find('}').unwrap()];
+    assert!(names.iter().filter(|name| name.contains("queue")).all(|name| name.contains(tag)), "{names:?}");
+    assert!(proxy.stop().await);
+}
