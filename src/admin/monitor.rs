@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{Admin, bypass};
 use crate::config::Mode;
 use crate::store::redis::About;
-use crate::store::{Marker, StoreError, StoreErrorKind};
+use crate::store::{Keeping, Marker, StoreError, StoreErrorKind};
 use crate::telemetry::StoreOp;
 
 const EVERY: Duration = Duration::from_millis(500);
@@ -88,7 +88,11 @@ impl Watch<'_> {
         if let Ok(found) = pulse {
             let is_emptied = self.known.as_ref().is_some_and(|known| found.as_ref().is_none_or(|it| !it.is_of_same_store(known)));
             let replaced = admin.store.replaced();
-            self.is_due |= has_come_up || is_emptied || replaced > self.replaced || self.pulses.is_multiple_of(ABOUT_EVERY);
+            self.is_due |= has_come_up
+                || is_emptied
+                || self.is_held_up()
+                || replaced > self.replaced
+                || self.pulses.is_multiple_of(ABOUT_EVERY);
             // A store that fails in the middle of this is looked at again in the next turn, with what was known before.
             match self.look(found, is_emptied, has_come_up).await {
                 Ok(()) => (self.is_due, self.replaced) = (false, replaced),
@@ -117,6 +121,9 @@ impl Watch<'_> {
     /// Compares the marker and the servers with those that were known, and takes in what they say.
     async fn look(&mut self, found: Option<Marker>, is_emptied: bool, has_come_up: bool) -> Result<(), StoreError> {
         let admin = self.admin;
+        if self.is_due {
+            self.look_at_keeping().await?;
+        }
         let servers = if self.is_due { self.ask_servers(has_come_up).await? } else { String::new() };
         let is_replaced = found.as_ref().is_some_and(|found| {
             // By what the servers say; or somebody else has asked them before, and has noted it.
@@ -147,6 +154,28 @@ impl Watch<'_> {
             admin.reserve.recent.clear();
             bypass::reread(admin).await?;
             self.has_news = false;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is accepted for later until the servers have said that they keep it.
+    fn is_held_up(&self) -> bool {
+        let Admin { config, condition, .. } = self.admin;
+        config.has_queue() && !config.queue.accept_loss && condition.keeping() != Some(Keeping::Durable)
+    }
+
+    /// Where events are accepted for later, it matters whether the store can lose them.
+    async fn look_at_keeping(&self) -> Result<(), StoreError> {
+        let admin = self.admin;
+        if !admin.config.has_queue() {
+            return Ok(());
+        }
+        let keeping = admin.store.keeping().await?;
+        if admin.condition.set_keeping(keeping.clone())
+            && let Keeping::Lossy(why) = keeping
+        {
+            let what = if admin.config.queue.accept_loss { "as configured" } else { "until then nothing is accepted for later" };
+            tracing::warn!(why, "an acknowledged event can be lost: {what}");
         }
         Ok(())
     }

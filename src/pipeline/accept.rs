@@ -14,7 +14,7 @@ use crate::failpoint::Failpoint;
 use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Entry, Mark, StoreError, ToQueue};
+use crate::store::{Enqueued, Entry, Keeping, Mark, StoreError, ToQueue};
 use crate::telemetry::{Facts, Record, StoreOp};
 use tokio::time::Instant;
 
@@ -28,6 +28,9 @@ pub(super) enum Accepted {
 impl Pipeline {
     /// Takes responsibility for the event, or finds out that somebody has.
     pub(super) async fn accept(&self, mut event: Event, record: &mut Record) -> Accepted {
+        if let Err(refusal) = self.may_be_kept() {
+            return Accepted::End(Err(refusal));
+        }
         let began = Instant::now();
         let mut observed = None;
         loop {
@@ -83,6 +86,16 @@ impl Pipeline {
                 }
                 Enqueued::Full(shortage) => return Accepted::End(Err(Refusal::QueueFull(shortage))),
             }
+        }
+    }
+
+    /// An acknowledgement is a promise: where it is not known that the store keeps it, there is none.
+    fn may_be_kept(&self) -> Result<(), Refusal> {
+        match self.condition.keeping() {
+            _ if self.config.queue.accept_loss => Ok(()),
+            Some(Keeping::Durable) => Ok(()),
+            Some(Keeping::Lossy(why)) => Err(Refusal::StoreDown(why.into())),
+            None => Err(Refusal::StoreDown("whether it keeps what it confirms is not known yet".into())),
         }
     }
 

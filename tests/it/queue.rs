@@ -246,3 +246,18 @@ async fn a_key_in_redis_is_beside_its_letter() {
     assert!(names.iter().filter(|name| name.contains("queue")).all(|name| name.contains(tag)), "{names:?}");
     assert!(proxy.stop().await);
 }
+
+#[tokio::test]
+async fn nothing_is_accepted_by_a_redis_that_may_lose_it() {
+    let (consumer, server) = (Consumer::answering(200).await, RedisProcess::start());
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").store(&server.url()).start();
+    let refused = proxy.send(&stripe("e1")).await;
+    assert_eq!((refused.status, refused.outcome()), (503, "store_down"));
+    let mut keys = Keys::of(&server);
+    keys.order(&["CONFIG", "SET", "appendonly", "yes"]);
+    keys.order(&["CONFIG", "SET", "appendfsync", "always"]);
+    let is_accepted = async || (proxy.send(&stripe("e1")).await.outcome() == "queued").then_some(());
+    eventually("it is accepted", is_accepted).await;
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+}
