@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
 use crate::config::Mode;
@@ -13,6 +13,8 @@ use crate::telemetry::StoreOp;
 
 const EVERY: Duration = Duration::from_millis(500);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
+/// How often a queue leaves word that it is in use.
+const TRACE_EVERY: Duration = Duration::from_secs(600);
 /// A look at the server's own figures, every so many pulses.
 const ABOUT_EVERY: u32 = 20;
 /// Clocks further apart than this are worth a word, whatever the providers tolerate.
@@ -32,6 +34,7 @@ pub async fn watch(admin: &Admin) -> ! {
         is_due: true,
         replaced: None,
         evicted_keys: None,
+        traced: None,
     };
     loop {
         ticks.tick().await;
@@ -46,7 +49,7 @@ pub async fn count_letters(admin: &Admin) -> ! {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        for route in admin.routes.all().filter(|route| route.provider.mode == Mode::Queue) {
+        for route in admin.routes.all().filter(|route| route.has_letters()) {
             match admin.telemetry.store(StoreOp::Letters, admin.store.tally(&route.lane)).await {
                 Ok(tally) => route.watch.queue(&tally, now()),
                 Err(error) => tracing::debug!(provider = route.provider.name, %error, "the queue could not be counted"),
@@ -77,6 +80,8 @@ struct Watch<'a> {
     replaced: Option<SystemTime>,
     /// What the servers have thrown away, when they were asked last.
     evicted_keys: Option<u64>,
+    /// When it was last seen to it that the modes of providers are known.
+    traced: Option<Instant>,
 }
 
 impl Watch<'_> {
@@ -123,6 +128,8 @@ impl Watch<'_> {
         let admin = self.admin;
         if self.is_due {
             self.look_at_keeping().await?;
+            self.traced = self.traced.filter(|_| !has_come_up && !is_emptied);
+            self.look_at_modes().await?;
         }
         let servers = if self.is_due { self.ask_servers(has_come_up).await? } else { String::new() };
         let is_replaced = found.as_ref().is_some_and(|found| {
@@ -176,6 +183,26 @@ impl Watch<'_> {
         {
             let what = if admin.config.queue.accept_loss { "as configured" } else { "until then nothing is accepted for later" };
             tracing::warn!(why, "an acknowledged event can be lost: {what}");
+        }
+        Ok(())
+    }
+
+    /// A queue leaves word that it is in use; who is not in queue mode looks whether it was.
+    async fn look_at_modes(&mut self) -> Result<(), StoreError> {
+        let admin = self.admin;
+        let is_due = self.traced.is_none_or(|traced| traced.elapsed() > TRACE_EVERY);
+        for route in admin.routes.all().filter(|_| is_due) {
+            match route.provider.mode {
+                Mode::Queue => {
+                    let life = route.provider.retention.max(TRACE_EVERY * 2);
+                    admin.store.leave_trace(&route.lane, life).await?;
+                }
+                Mode::Sync if admin.store.has_trace(&route.lane).await? => route.note_queued(),
+                Mode::Sync => {}
+            }
+        }
+        if is_due {
+            self.traced = Some(Instant::now());
         }
         Ok(())
     }

@@ -116,9 +116,28 @@ impl Pipeline {
             line: self.line_of(event),
             content: content::write(delivery, event.id.as_deref(), event.body),
         };
+        if let Some(known) = self.known_from_before(event).await? {
+            return Ok(known);
+        }
         let queue = &self.config.queue;
         let room = Room { letters: queue.max_events as u64, bytes: queue.max_bytes.0, dead_bytes: queue.dead_max_bytes.0 };
         self.telemetry.store(StoreOp::Append, self.store.enqueue(&event.route.lane, to_queue, room)).await
+    }
+
+    /// What is known of the event from when the provider was in sync mode: its key was another one then, where keys have to
+    /// be beside their letters. After a retention nothing is.
+    async fn known_from_before(&self, event: &Event) -> Result<Option<Enqueued>, StoreError> {
+        let Some(key) = event.standing.key() else { return Ok(None) };
+        let before = key.untagged();
+        if before == *key || self.started.elapsed() > event.route.provider.retention {
+            return Ok(None);
+        }
+        let seen = self.telemetry.store(StoreOp::Look, self.store.look(&before)).await?;
+        Ok(seen.and_then(|seen| match (seen.entry, seen.lease_left) {
+            (Entry::Done(done), _) => Some(Enqueued::Done(done)),
+            (Entry::Claimed(_), Some(lease_left)) if !lease_left.is_zero() => Some(Enqueued::InFlight { lease_left }),
+            _ => None,
+        }))
     }
 
     /// Events that agree in what they are ordered by are of one line. What is not there is a line too.

@@ -27,6 +27,13 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Delivers the letters of one provider until the program closes. Those that are out then are seen to their end; the rest
 /// stays where it is.
 pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: CancellationToken) {
+    // A provider that is in sync mode may have been in the other one.
+    while !route.has_letters() {
+        tokio::select! {
+            () = route.bell.notified() => {}
+            () = closing.cancelled() => return,
+        }
+    }
     let most = route.provider.max_concurrent.unwrap_or(CONCURRENT);
     let slots = Arc::new(Semaphore::new(most));
     loop {

@@ -103,6 +103,11 @@ impl Lane {
         format!("{}:queue:{}:{}", self.namespace, self.tag(), self.provider)
     }
 
+    /// The cell that says that the lane is in use, or was within a retention.
+    pub fn trace(&self) -> String {
+        format!("{}:used", self.prefix())
+    }
+
     /// The key of an event, where a store has to keep it beside its letter.
     pub fn beside(&self, key: &EventKey) -> EventKey {
         key.tagged(&self.tag())

@@ -43,6 +43,16 @@ pub enum Enqueued {
 }
 
 impl<C: Cells + Backlog> Store<C> {
+    /// Leaves word that the lane is in use: whoever does not use it any more has to look there for a while.
+    pub async fn leave_trace(&self, lane: &Lane, life: Duration) -> Result<(), StoreError> {
+        self.breaker.guard(self.cells.put(&lane.trace(), Bytes::from_static(b"1"), life)).await.map(drop)
+    }
+
+    /// Whether the lane is in use, or was lately.
+    pub async fn has_trace(&self, lane: &Lane) -> Result<bool, StoreError> {
+        Ok(self.cells.pulse(&lane.trace()).await?.is_some())
+    }
+
     /// Takes responsibility for the event: once it is added, it is durable.
     pub async fn enqueue(&self, lane: &Lane, event: ToQueue, room: Room) -> Result<Enqueued, StoreError> {
         let at = entry::now();

@@ -60,6 +60,7 @@ on_each_store! {
     deliveries_without_an_id_are_queued_too
     order_is_kept_where_it_is_asked_for
     what_is_left_at_a_stop_is_delivered_after_the_next_start
+    events_are_known_when_the_mode_changes
 }
 
 async fn an_event_is_acknowledged_before_the_consumer_has_it(store: &str) {
@@ -243,7 +244,7 @@ async fn a_key_in_redis_is_beside_its_letter() {
     assert!(cell.starts_with("test:github:{q") && cell.ends_with("}:e1"), "{names:?}");
     assert_eq!(keys.ttl(cell), -1, "it has no end while the event is in the queue");
     let tag = &cell[cell.find('{').unwrap()..=cell.find('}').unwrap()];
-    assert!(names.iter().filter(|name| name.contains("queue")).all(|name| name.contains(tag)), "{names:?}");
+    assert!(names.iter().filter(|name| name.contains(":github:")).all(|name| name.contains(tag)), "{names:?}");
     assert!(proxy.stop().await);
 }
 
@@ -260,4 +261,35 @@ async fn nothing_is_accepted_by_a_redis_that_may_lose_it() {
     eventually("it is accepted", is_accepted).await;
     proxy.in_state("stripe", "e1", "done").await;
     assert!(proxy.stop().await);
+}
+
+async fn events_are_known_when_the_mode_changes(store: &str) {
+    // What is in memory ends with the program.
+    if store == "memory:" {
+        return;
+    }
+    let consumer =
+        Consumer::deciding(|seen, nth| Act::Answer(if seen.event_id() == "late" && nth == 1 { 503 } else { 200 })).await;
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"300ms\"]";
+    let (sync, queue) =
+        (in_front_of(&consumer).store(store), in_front_of(&consumer).both("mode = \"queue\"").table(table).store(store));
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+    let proxy = queue.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
+    assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e2", "done").await;
+    assert_eq!(proxy.send(&stripe("late")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "stripe", "failed").await == 1.0).then_some(())).await;
+    assert!(proxy.stop().await);
+    let proxy = sync.start();
+    for event in ["e1", "e2", "late"] {
+        assert_eq!(proxy.send(&stripe(event)).await.outcome(), "duplicate", "{event}");
+    }
+    consumer.arrived("late", 2).await;
+    assert_eq!(proxy.send(&stripe("e3")).await.outcome(), "forwarded");
+    assert!(proxy.stop().await);
+    assert_eq!((consumer.count("e1"), consumer.count("e2"), consumer.count("late")), (1, 1, 2));
 }
