@@ -61,8 +61,8 @@ enum Fate {
     Lost,
 }
 
-/// Sends the letter, which was asked for at `since`, and settles it.
-pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) {
+/// Sends the letter, which was asked for at `since`, and settles it. Tells whether the consumer could be connected to.
+pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) -> bool {
     let Letter { holding, slip, content } = letter;
     let provider = &route.provider;
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
@@ -70,7 +70,8 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     let Some(Kept { delivery, event_id, body }) = content::read(&content) else {
         tracing::error!(provider = provider.name, letter = %holding.id, "a letter cannot be read: it is kept as a dead one");
         errand.settle(Fate::Dead { slip }).await;
-        return route.watch.letter(LetterOutcome::Dead);
+        route.watch.letter(LetterOutcome::Dead);
+        return true;
     };
     let (delivery, is_resigned) =
         if pipeline.config.queue.resign { resign(provider, delivery, age, now()) } else { (delivery, false) };
@@ -78,6 +79,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     let sent = errand.tenure.during(errand.send(delivery, event_id.as_deref(), &slip), &errand).await;
     Failpoint::AfterCall.reach().await;
     let upstream = began.elapsed();
+    let is_reached = !matches!(sent, Err(ForwardError::NotSent(NotSent::Connect(_))));
     let is_sent = !matches!(sent, Err(ForwardError::NotSent(_)));
     if is_sent {
         route.watch.upstream_took(upstream);
@@ -111,6 +113,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
         upstream,
         reason: &reason,
     });
+    is_reached
 }
 
 impl Errand<'_> {

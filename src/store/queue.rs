@@ -73,13 +73,14 @@ impl<C: Cells + Backlog> Store<C> {
             if event.body_matters && entry.body() != event.body {
                 return Ok(Enqueued::Conflict(entry));
             }
-            let (attempt, doubt, at_age) = match entry {
+            // The schedule begins anew: what was tried before was somebody else's.
+            let (doubt, at_age) = match entry {
                 Entry::Done(done) => return Ok(Enqueued::Done(done)),
                 Entry::Queued(queued) => return Ok(Enqueued::Queued(queued)),
-                Entry::Failed(failed) => (failed.attempt, failed.doubt.or(event.doubt), None),
-                Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
+                Entry::Failed(failed) => (failed.doubt.or(event.doubt), None),
+                Entry::Claimed(claimed) => (claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
             };
-            (slip.attempt, slip.doubt) = (attempt, doubt);
+            slip.doubt = doubt;
             over = Some(Over { value: held, at_age });
         }
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))

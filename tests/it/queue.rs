@@ -293,3 +293,22 @@ async fn events_are_known_when_the_mode_changes(store: &str) {
     assert!(proxy.stop().await);
     assert_eq!((consumer.count("e1"), consumer.count("e2"), consumer.count("late")), (1, 1, 2));
 }
+
+#[tokio::test]
+async fn a_consumer_that_is_away_is_tried_with_one_letter_at_a_time() {
+    let socket = Consumer::absent();
+    let address = socket.local_addr().unwrap();
+    let consumer = Consumer::answering(200).await;
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"100ms\", \"100ms\", \"100ms\", \"100ms\"]";
+    let setup = in_front_of(&consumer).upstream(&format!("http://{address}")).both("mode = \"queue\"").table(table);
+    let proxy = setup.start();
+    for nth in 0..200 {
+        assert_eq!(proxy.send(&stripe(&format!("e{nth}"))).await.outcome(), "queued");
+    }
+    let spent = attempts(&proxy, "stripe", "failed").await;
+    assert!(spent < 60.0, "{spent}: most have not been tried");
+    let back = Consumer::on(socket.listen(64).unwrap(), |_, _| Act::Answer(200));
+    eventually("all have come", async || (back.counts().len() == 200).then_some(())).await;
+    holds(&proxy, "stripe", 0.0, 0.0).await;
+    assert!(proxy.stop().await);
+}

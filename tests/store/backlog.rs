@@ -449,7 +449,7 @@ async fn an_event_that_failed_is_queued_with_what_is_known_of_it<F: Fixture>(fix
     store.fail(&claim, Some(500), Some(Mark::Unknown)).await.unwrap();
     add(&store, &lane, event(Some(key), b"x")).await;
     let letter = take_one(&store, &lane, LONG_LEASE).await;
-    assert_eq!((letter.slip.attempt, letter.slip.doubt), (2, Some(Mark::Unknown)));
+    assert_eq!((letter.slip.attempt, letter.slip.doubt), (1, Some(Mark::Unknown)));
 }
 
 async fn an_event_that_is_claimed_is_queued_once_its_lease_is_over<F: Fixture>(fixture: &F) {
