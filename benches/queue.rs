@@ -2,7 +2,12 @@
 //! and delivered. The program itself, a real redis-server that writes its log before it confirms, the disk under `target`.
 //!
 //! `cargo bench --bench queue [-- --seconds 10 --rate 500]`
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a benchmark fails by panicking and reads the clock")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark fails by panicking and reads the clock"
+)]
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::process::{Child, Command, Stdio};

@@ -14,6 +14,8 @@ const COMMON: &str = r"
 local due, old, dead, tally = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The millisecond that has begun counts for nothing: no lease, and no pause, ends early.
+local function after(pause) return now + pause + 1 end
 local prefix = ARGV[1]
 local function leave(line, id)
     if line == '' then return end
@@ -105,7 +107,7 @@ for _, found in ipairs(notes) do
         if note[8] ~= '' and note[3] == '' then note[3] = 'unknown' end
         note[2] = note[2] + 1
         redis.call('HSET', letter, 'attempt', note[2], 'doubt', note[3], 'token', ARGV[5])
-        redis.call('ZADD', due, now + ARGV[2], id)
+        redis.call('ZADD', due, after(ARGV[2]), id)
         taken[#taken + 1] = {id, note[1], note[2], note[3], note[4], note[5], note[6], note[7]}
     end
 end
@@ -119,7 +121,7 @@ pub(super) static EXTEND: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
 if not own(KEYS[5], ARGV[3]) then return 0 end
-redis.call('ZADD', due, now + ARGV[4], ARGV[2])
+redis.call('ZADD', due, after(ARGV[4]), ARGV[2])
 return 1",
     )
 });
@@ -141,7 +143,7 @@ pub(super) static POSTPONE: LazyLock<Forms> = LazyLock::new(|| {
         r"
 if not own(KEYS[5], ARGV[3]) then return 0 end
 redis.call('HSET', KEYS[5], 'attempt', ARGV[4], 'doubt', ARGV[5], 'status', ARGV[6], 'token', '')
-redis.call('ZADD', due, now + ARGV[8], ARGV[2])
+redis.call('ZADD', due, ARGV[8] == '0' and now or after(ARGV[8]), ARGV[2])
 return 1",
     )
 });
