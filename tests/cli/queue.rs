@@ -13,7 +13,7 @@ use crate::support::eventually;
 use crate::support::instance::Instance;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
-use crate::support::sender::{Delivery, github_with, now, stripe};
+use crate::support::sender::{Delivery, github_with, now, stripe, stripe_with};
 use crate::{Ended, ended, with};
 
 const TOKEN: &str = "a-token-for-these-tests";
@@ -205,6 +205,52 @@ async fn dead_letters_are_retried_all_at_once() {
         assert_eq!(consumer.count(event), 2);
     }
     assert_eq!(told(&instance, &["queue", "dead", "ls", "stripe"]).await, "stripe: no dead letters\n");
+}
+
+#[tokio::test]
+async fn what_was_never_tried_needs_no_retry() {
+    let consumer = Consumer::deciding(|seen, nth| Act::Answer(if seen.event_id() == "a1" && nth == 1 { 503 } else { 200 })).await;
+    let instance = Instance::start(&queueing(&consumer, PATIENT).stripe("order_by = { json = \"/customer\" }")).await;
+    for id in ["a1", "a2"] {
+        instance.send(&stripe_with(format!("{{\"id\":\"{id}\",\"customer\":\"a\"}}"))).await;
+    }
+    settled(&instance, "stripe", "a1", "waiting", 1).await;
+    assert_eq!(row(&told(&instance, &["queue", "ls", "stripe"]).await, "a2")[3..5], ["after", "others"]);
+    assert_eq!(told(&instance, &["queue", "retry", "stripe", "--all"]).await, "retried: 1; left alone: 1\n");
+    done(&instance, "stripe", "a2").await;
+    let seen = consumer.seen();
+    let told: Vec<_> = seen.iter().map(|seen| (seen.event_id(), seen.mark())).collect();
+    assert_eq!(told, [("a1", None), ("a1", Some("replay")), ("a2", None)]);
+}
+
+/// Stands for an instance: lists these letters as dead, and answers each retry with the status behind its name.
+async fn instance_with(letters: &'static [(&'static str, u16)]) -> Consumer {
+    let listed = letters.iter().map(|(name, _)| {
+        serde_json::json!({
+            "letter": name, "event": name, "state": "dead", "attempt": 1, "doubt": null, "status": 503,
+            "queued_at": "2026-11-16T05:20:01.123Z", "age_s": 60, "due_in_ms": null, "bytes": 1, "line": null,
+        })
+    });
+    let page = serde_json::json!({ "letters": listed.collect::<Vec<_>>(), "next": null }).to_string();
+    Consumer::deciding(move |seen, _| match letters.iter().find(|(name, _)| seen.target.contains(&format!("/{name}/"))) {
+        Some((_, status)) => Act::Respond(*status, vec![], "{\"reason\":\"so\"}".into()),
+        None => Act::Respond(200, vec![], page.clone().into()),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn all_of_them_goes_on_past_what_is_gone_and_stops_where_the_instance_cannot() {
+    let retry = async |instance: &Consumer| {
+        ended(with(&["queue", "dead", "retry", "stripe", "--all", "--admin", &instance.address.to_string()])).await
+    };
+    let end = retry(&instance_with(&[("gone", 404), ("out", 409), ("good", 200)]).await).await;
+    assert_eq!((end.code, end.out.as_str(), end.err.as_str()), (Some(0), "retried: 1; left alone: 2\n", ""), "{end:?}");
+    let instance = instance_with(&[("good", 200), ("bad", 503), ("never", 200)]).await;
+    let end = retry(&instance).await;
+    assert_eq!((end.code, end.out.as_str()), (Some(1), ""), "{end:?}");
+    assert!(end.err.contains("refused (503): so") && end.err.contains("retried before that: 1 of 3"), "{end:?}");
+    assert!(!instance.seen().iter().any(|seen| seen.target.contains("never")));
 }
 
 /// Events that wait for their second attempt: a new one, and letters of three and of two hours ago.
