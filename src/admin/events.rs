@@ -108,14 +108,16 @@ fn shown(seen: &Remembered) -> Value {
         Entry::Claimed(claimed) => ("claimed", claimed.attempt, None, claimed.doubt, claimed.at),
         Entry::Failed(failed) => ("failed", failed.attempt, failed.status, failed.doubt, failed.at),
         Entry::Queued(queued) => ("queued", 0, None, None, queued.at),
-        Entry::Done(done) => ("done", done.attempt, Some(done.status), None, done.at),
+        Entry::Done(done) => ("done", done.attempt, Some(done.status).filter(|_| !done.is_dropped()), None, done.at),
     };
+    let is_dropped = matches!(&seen.entry, Entry::Done(done) if done.is_dropped());
     json!({
         "key": seen.key,
         "id": EventKey::stored(&seen.key).id(),
         "state": state,
         "attempt": attempt,
         "status": status,
+        "dropped": is_dropped,
         "doubt": doubt.map(|mark| mark.as_str()),
         "at": rfc3339(at),
         "forgotten_in_s": seen.left.as_secs(),
@@ -128,6 +130,6 @@ pub fn rfc3339(at: SystemTime) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-fn millis(time: Duration) -> u64 {
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ use super::backlog::{
     Appended, Backlog, CellOf, Filed, Finished, Holding, Lane, LetterId, NewLetter, Over, Revived, Room, Shortage, Slip,
     TakeTerms, Taken, Tally,
 };
-use super::cells::Cells;
+use super::cells::{Cells, Change};
 use super::entry::{self, Done, Entry, Mark, Queued};
 use super::{Completed, Store, StoreError, StoreErrorKind, TURNS, decode, lease_over};
 use crate::pipeline::identify::{BodyDigest, EventKey};
@@ -106,6 +106,8 @@ impl<C: Cells + Backlog> Store<C> {
             Some(before) if before == value => Completed::Own,
             Some(before) => match Entry::decode(&before) {
                 Some(Entry::Queued(queued)) if queued.letter == letter.id => Completed::Own,
+                // Dropped while it was out: the success is the truer word, and the only effect.
+                Some(Entry::Done(done)) if done.is_dropped() => Completed::Own,
                 Some(Entry::Done(_)) => Completed::Again,
                 _ => Completed::Overrun,
             },
@@ -125,6 +127,40 @@ impl<C: Cells + Backlog> Store<C> {
         let doubt = filed.slip.doubt.or(Some(Mark::Replay));
         let slip = Slip { attempt: 0, doubt, ..filed.slip.clone() };
         self.breaker.guard(self.cells.revive(lane, filed.id, slip)).await
+    }
+
+    /// Clears a letter away for good. Its event is recorded as done, so that copies stay duplicates; `body` is its
+    /// fingerprint, for where the cell was lost.
+    pub async fn discard(
+        &self,
+        lane: &Lane,
+        filed: &Filed,
+        body: Option<BodyDigest>,
+        retention: Duration,
+    ) -> Result<(), StoreError> {
+        let seen = match &filed.cell {
+            Some(key) => self.look(key).await?.map(|seen| seen.entry),
+            None => None,
+        };
+        let body = match seen {
+            Some(Entry::Queued(queued)) if queued.letter == filed.id => Some(queued.body),
+            // Somebody else's by now, or done: it says more than we could.
+            Some(_) => None,
+            None => body,
+        };
+        let value = |body| Entry::Done(Done::dropped(body, filed.slip.attempt, entry::now())).encode();
+        let cell = filed.cell.clone().zip(body.map(value)).map(|(key, value)| (key, value, retention));
+        let finished = Finished { id: filed.id, line: filed.line.clone(), cell: cell.clone() };
+        let before = self.breaker.guard(self.cells.finish(lane, finished)).await?;
+        // The consumer accepted it between our look and this: that is put back.
+        if let (Some((key, dropped, life)), Some(before)) = (cell, before)
+            && before != dropped
+            && matches!(Entry::decode(&before), Some(Entry::Done(_)))
+        {
+            let change = Change { from: dropped, to: before, life, at_age: None };
+            self.breaker.guard(self.cells.swap(key.as_str(), change)).await?;
+        }
+        Ok(())
     }
 
     pub async fn letter(&self, lane: &Lane, id: LetterId) -> Result<Option<Filed>, StoreError> {

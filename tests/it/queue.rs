@@ -23,32 +23,6 @@ async fn attempts(proxy: &Proxy, provider: &str, result: &str) -> f64 {
     proxy.metrics().await.value("hookonce_queue_attempts_total", &[("provider", provider), ("result", result)])
 }
 
-/// Runs on a store without a server, on one in a file, and on Redis.
-macro_rules! on_each_store {
-    ($($name:ident)*) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name("memory:").await;
-            })*
-        }
-        mod file {
-            $(#[tokio::test]
-            async fn $name() {
-                let directory = tempfile::tempdir().unwrap();
-                super::$name(&format!("file:{}/store", directory.path().display())).await;
-            })*
-        }
-        mod redis {
-            $(#[tokio::test]
-            async fn $name() {
-                let server = crate::support::redis::RedisProcess::start();
-                super::$name(&server.url()).await;
-            })*
-        }
-    };
-}
-
 on_each_store! {
     an_event_is_acknowledged_before_the_consumer_has_it
     what_the_consumer_gets_is_what_came
