@@ -87,6 +87,9 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     }
     let (status, attempt, mark) = (sent.as_ref().ok().map(|(response, _)| response.status().as_u16()), slip.attempt, slip.doubt);
     let (fate, outcome, reason) = errand.judge(&sent, slip, body);
+    if let (Fate::Done(done), Some(key)) = (&fate, &holding.cell) {
+        pipeline.reserve.recent.put(key, done.clone(), provider.retention);
+    }
     if outcome == LetterOutcome::Done {
         route.watch.succeeded_at(attempt);
     }
@@ -97,7 +100,14 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
             Answer::read(response, used, kept_max, began + provider.upstream_timeout).await;
         }
     };
-    tokio::join!(errand.settle(fate), listening);
+    let settling = async {
+        errand.settle(fate).await;
+        // Whoever is next in its line may be due now.
+        if holding.line.is_some() {
+            route.bell.notify_one();
+        }
+    };
+    tokio::join!(settling, listening);
     route.watch.letter(outcome);
     let (provider, event, letter) = (provider.name.as_str(), event_id.as_deref(), holding.id.to_string());
     log::letter(&LetterLine {

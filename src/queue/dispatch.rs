@@ -100,6 +100,14 @@ async fn take(pipeline: &Pipeline, route: &Route, most: usize) -> Result<Taken, 
     let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
     let terms = TakeTerms { lease: route.provider.lease, most, bytes: TAKE_BYTES, token };
     let taken = pipeline.telemetry.store(StoreOp::Take, pipeline.store.take(&route.lane, terms)).await?;
+    if taken.missing > 0 {
+        let provider = &route.provider.name;
+        tracing::error!(
+            provider,
+            letters = taken.missing,
+            "the store has lost letters, or is moving them: were keys deleted or evicted?"
+        );
+    }
     if !taken.letters.is_empty() {
         Failpoint::AfterTake.reach().await;
     }

@@ -244,6 +244,8 @@ pub struct Taken {
     pub letters: Vec<Letter>,
     /// When the next one is due, if one is waiting: perhaps now.
     pub next: Option<Duration>,
+    /// Letters that were due and are not there: the store has lost them, or has them elsewhere for a moment.
+    pub missing: u64,
 }
 
 /// A letter that is out, with its slip as this attempt has it.

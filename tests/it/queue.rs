@@ -286,3 +286,36 @@ async fn a_consumer_that_is_away_is_tried_with_one_letter_at_a_time() {
     holds(&proxy, "stripe", 0.0, 0.0).await;
     assert!(proxy.stop().await);
 }
+
+#[tokio::test]
+async fn a_line_does_not_wait_between_its_events() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = queueing(&consumer).stripe("order_by = { json = \"/customer\" }").start();
+    let began = std::time::Instant::now();
+    for nth in 0..40 {
+        let body = format!("{{\"id\":\"e{nth}\",\"customer\":\"a\"}}");
+        assert_eq!(proxy.send(&stripe_with(body)).await.outcome(), "queued");
+    }
+    eventually("all have come", async || (consumer.counts().len() == 40).then_some(())).await;
+    // At a look every half second, it would take twenty seconds.
+    assert!(began.elapsed() < std::time::Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_letter_that_redis_has_lost_holds_up_nobody() {
+    let (consumer, server) =
+        (Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 503 } else { 200 })).await, RedisProcess::start());
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"200ms\"]";
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"\nlease = \"1s\"").table(table).store(&server.url()).start();
+    assert_eq!(proxy.send(&github("lost")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "github", "failed").await == 1.0).then_some(())).await;
+    let mut keys = Keys::of(&server);
+    for name in keys.names().iter().filter(|name| name.contains(":letter:")) {
+        keys.remove(name);
+    }
+    assert_eq!(proxy.send(&github("e2")).await.outcome(), "queued");
+    proxy.in_state("github", "e2", "done").await;
+    assert_eq!(consumer.count("lost"), 1);
+    assert!(proxy.stop().await);
+}

@@ -84,19 +84,23 @@ return {0}",
     )
 });
 
-/// ARGV: prefix, lease in ms, most letters, most bytes, token. All is looked at before anything is changed: a letter may be
-/// on its way to another server.
+/// ARGV: prefix, lease in ms, most letters, most bytes, token. A letter that is not there may be on its way to another
+/// server, or somebody has thrown it away: it is looked for again after a lease, and holds nobody up.
 pub(super) static TAKE: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
-local notes, taken, bytes = {}, {}, 0
+local notes, taken, bytes, missing = {}, {}, 0, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[3])) do
     if bytes >= tonumber(ARGV[4]) then break end
     local letter = prefix .. ':letter:' .. id
     local note = redis.call('HMGET', letter, 'content', 'attempt', 'doubt', 'status', 'queued', 'cell', 'line', 'token')
-    if not note[1] then return redis.error_reply('TRYAGAIN a letter is not here') end
-    bytes = bytes + #note[1]
-    notes[#notes + 1] = {id, letter, note}
+    if note[1] then
+        bytes = bytes + #note[1]
+        notes[#notes + 1] = {id, letter, note}
+    else
+        missing = missing + 1
+        redis.call('ZADD', due, after(ARGV[2]), id)
+    end
 end
 for _, found in ipairs(notes) do
     local id, letter, note = found[1], found[2], found[3]
@@ -112,7 +116,7 @@ for _, found in ipairs(notes) do
     end
 end
 local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-return {taken, first[2] and math.max(0, first[2] - now) or -1}",
+return {taken, first[2] and math.max(0, first[2] - now) or -1, missing}",
     )
 });
 
