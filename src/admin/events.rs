@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::query::Query;
 use super::{Admin, AdminResponse, Denied, json_reply, outcome, range};
-use crate::config::Mode;
 use crate::pipeline::identify::EventKey;
 use crate::store::{Entry, Forgotten, Remembered, entry};
 use crate::telemetry::StoreOp;
@@ -38,7 +37,7 @@ fn keys_of(admin: &Admin, rest: &str) -> Result<Vec<EventKey>, Denied> {
     let route = admin.route(provider)?;
     let mut keys = EventKey::shown_as(&admin.config.store.namespace, &route.provider.name, id);
     // In queue mode an event's key may have to be beside its letter; before, it was not.
-    if route.provider.mode == Mode::Queue {
+    if route.has_letters() {
         let beside = keys.iter().map(|key| admin.store.key_in(&route.lane, key)).filter(|key| !keys.contains(key)).collect();
         keys = [beside, keys].concat();
     }

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::events::{millis, rfc3339};
 use super::query::Query;
 use super::{Admin, AdminResponse, Denied, json_reply};
-use crate::config::Mode;
 use crate::pipeline::identify::EventKey;
 use crate::pipeline::route::Route;
 use crate::queue::content;
@@ -92,7 +91,7 @@ async fn letter(admin: &Admin, route: &Route, id: LetterId) -> Result<Option<Fil
 
 /// What the queue of every provider that has one holds.
 async fn tallies(admin: &Admin) -> Result<AdminResponse, Denied> {
-    let mut routes: Vec<_> = admin.routes.all().filter(|route| route.provider.mode == Mode::Queue).collect();
+    let mut routes: Vec<_> = admin.routes.all().filter(|route| route.has_letters()).collect();
     routes.sort_by_key(|route| &route.provider.name);
     let mut queues = Vec::with_capacity(routes.len());
     for route in routes {
@@ -197,7 +196,7 @@ async fn change(admin: &Admin, asked: &Asked<'_>, deed: Deed, peer: SocketAddr) 
 
 async fn retry(admin: &Admin, route: &Route, filed: &Filed) -> Result<&'static str, Denied> {
     let conflict = |reason: &'static str| Denied::new(StatusCode::CONFLICT, reason);
-    if route.provider.mode != Mode::Queue {
+    if !route.has_letters() {
         return Err(conflict("nobody would deliver it: the provider's `mode` is not \"queue\""));
     }
     match admin.telemetry.store(StoreOp::Revive, admin.store.revive(&route.lane, filed)).await? {
