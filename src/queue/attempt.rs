@@ -30,6 +30,9 @@ use crate::telemetry::{LetterOutcome, StoreOp};
 const RESETTLE: Duration = Duration::from_millis(100);
 const RESETTLE_MAX: Duration = Duration::from_secs(1);
 
+/// Attempts beyond the schedule that nobody lived to settle. A letter that ends its process each time is a dead one, too.
+const UNSETTLED_MAX: usize = 3;
+
 /// A letter that is out, and whose it is.
 struct Errand<'a> {
     pipeline: &'a Pipeline,
@@ -67,11 +70,12 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     let provider = &route.provider;
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
     let age = now().duration_since(slip.queued_at).unwrap_or_default();
+    let ends_never = |attempt: usize| attempt > pipeline.config.queue.schedule.len() + UNSETTLED_MAX;
+    if usize::try_from(slip.attempt).is_ok_and(ends_never) {
+        return errand.give_up(slip, "no attempt at it ends").await;
+    }
     let Some(Kept { delivery, event_id, body }) = content::read(&content) else {
-        tracing::error!(provider = provider.name, letter = %holding.id, "a letter cannot be read: it is kept as a dead one");
-        errand.settle(Fate::Dead { slip }).await;
-        route.watch.letter(LetterOutcome::Dead);
-        return true;
+        return errand.give_up(slip, "it cannot be read").await;
     };
     let (delivery, is_resigned) =
         if pipeline.config.queue.resign { resign(provider, delivery, age, now()) } else { (delivery, false) };
@@ -127,6 +131,15 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
 }
 
 impl Errand<'_> {
+    /// Makes it a dead letter without another attempt. Tells nothing of the consumer.
+    async fn give_up(&self, slip: Slip, why: &str) -> bool {
+        let (provider, letter) = (&self.route.provider.name, self.holding.id.to_string());
+        tracing::error!(provider, letter, why, "a letter is kept as a dead one");
+        self.settle(Fate::Dead { slip }).await;
+        self.route.watch.letter(LetterOutcome::Dead);
+        true
+    }
+
     async fn send(&self, delivery: Delivery, event_id: Option<&str>, slip: &Slip) -> Sent {
         let (pipeline, provider) = (self.pipeline, &self.route.provider);
         let peer = Peer::of(delivery.peer, pipeline.config.trusted_proxies.as_deref());

@@ -12,7 +12,8 @@
 //!   and those of a process that died are taken in one way.
 //! - Letters of one line are delivered one at a time, in the order in which they came: only the first of a line is ever due.
 //! - `finish` is a fact and needs no token. `postpone`, `bury` and `renew` act only while the letter is the caller's.
-//! - Times are counted by the store's own clock. Every operation may be sent again with the same values.
+//! - Times are counted by the store's own clock. Every operation may be sent again with the same values: at worst a letter
+//!   that was taken is out for a lease with nobody at work on it.
 
 use std::fmt;
 use std::future::Future;

@@ -319,3 +319,27 @@ async fn a_letter_that_redis_has_lost_holds_up_nobody() {
     assert_eq!(consumer.count("lost"), 1);
     assert!(proxy.stop().await);
 }
+
+#[tokio::test]
+async fn a_letter_that_nobody_lives_to_settle_ends_as_a_dead_one() {
+    let (consumer, server) = (Consumer::answering(200).await, RedisProcess::start());
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"1h\"]";
+    let setup = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(&server.url());
+    let absent = Consumer::absent();
+    let away = setup.clone().upstream(&format!("http://{}", absent.local_addr().unwrap()));
+    let proxy = away.start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "github", "failed").await == 1.0).then_some(())).await;
+    assert!(proxy.stop().await);
+    // As after processes that died with it in their hands.
+    let mut keys = Keys::of(&server);
+    let names = keys.names();
+    let letter = names.iter().find(|name| name.contains(":letter:")).unwrap();
+    let due = names.iter().find(|name| name.ends_with("github:due")).unwrap();
+    keys.order(&["HSET", letter, "attempt", "5", "token", "AAECAwQFBgcICQoLDA0ODw"]);
+    keys.order(&["ZADD", due, "0", letter.rsplit(':').next().unwrap()]);
+    let proxy = setup.start();
+    holds(&proxy, "github", 0.0, 1.0).await;
+    assert!(consumer.seen().is_empty());
+    assert!(proxy.stop().await);
+}
