@@ -7,6 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
 use crate::config::Mode;
+use crate::store::cells::FOR_EVER;
 use crate::store::redis::About;
 use crate::store::{Keeping, Marker, StoreError, StoreErrorKind};
 use crate::telemetry::StoreOp;
@@ -126,10 +127,16 @@ impl Watch<'_> {
     /// Compares the marker and the servers with those that were known, and takes in what they say.
     async fn look(&mut self, found: Option<Marker>, is_emptied: bool, has_come_up: bool) -> Result<(), StoreError> {
         let admin = self.admin;
-        if self.is_due {
-            self.look_at_keeping().await?;
-            self.traced = self.traced.filter(|_| !has_come_up && !is_emptied);
-            self.look_at_modes().await?;
+        self.traced = self.traced.filter(|_| !has_come_up && !is_emptied);
+        if self.is_due || self.traced.is_none() {
+            // What is not known of queues must not keep a reset from being known.
+            let looked = async {
+                self.look_at_keeping().await?;
+                self.look_at_modes().await
+            };
+            if let Err(error) = looked.await {
+                tracing::debug!(%error, "the queues could not be looked at");
+            }
         }
         let servers = if self.is_due { self.ask_servers(has_come_up).await? } else { String::new() };
         let is_replaced = found.as_ref().is_some_and(|found| {
@@ -192,13 +199,18 @@ impl Watch<'_> {
         let admin = self.admin;
         let is_due = self.traced.is_none_or(|traced| traced.elapsed() > TRACE_EVERY);
         for route in admin.routes.all().filter(|_| is_due) {
-            match route.provider.mode {
-                Mode::Queue => {
-                    let life = route.provider.retention.max(TRACE_EVERY * 2);
+            if route.provider.mode == Mode::Sync && admin.store.has_trace(&route.lane).await? {
+                route.note_queued();
+            }
+            if route.has_letters() {
+                let tally = admin.store.tally(&route.lane).await?;
+                let is_empty = tally.letters + tally.dead == 0;
+                let life = if is_empty { route.provider.retention.max(TRACE_EVERY * 2) } else { FOR_EVER };
+                // Who was in queue mode until lately does not lengthen that, unless something is left.
+                let is_longer = async || admin.store.trace_left(&route.lane).await.map(|left| left > life);
+                if route.provider.mode == Mode::Queue || !is_empty || is_longer().await? {
                     admin.store.leave_trace(&route.lane, life).await?;
                 }
-                Mode::Sync if admin.store.has_trace(&route.lane).await? => route.note_queued(),
-                Mode::Sync => {}
             }
         }
         if is_due {

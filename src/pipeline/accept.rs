@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
+use super::former::Former;
 use super::once::{Event, Standing};
 use super::refusal::Refusal;
 use super::reply::{End, Reply};
@@ -14,9 +16,8 @@ use crate::failpoint::Failpoint;
 use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Entry, Keeping, Mark, StoreError, ToQueue};
+use crate::store::{Enqueued, Keeping, Mark, StoreError, StoreErrorKind, ToQueue};
 use crate::telemetry::{Facts, Record, StoreOp};
-use tokio::time::Instant;
 
 /// What became of an event at the door of the queue.
 pub(super) enum Accepted {
@@ -25,77 +26,118 @@ pub(super) enum Accepted {
     Unkept(Event),
 }
 
+/// What is to be done with what the store has said.
+#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
+enum Next {
+    End(End),
+    /// Added all the same, marked.
+    Observe,
+    /// Asked again: the entry was opened.
+    Again,
+    /// Asked again under key and digest.
+    Conflicting,
+}
+
+/// Why nothing is acknowledged.
+enum Unkept {
+    /// Nobody could find out yet.
+    Unknown,
+    Lossy(String),
+}
+
+/// Each turn is another delivery's progress, or a body that goes under a key of its own.
+const TURNS: usize = 8;
+
 impl Pipeline {
     /// Takes responsibility for the event, or finds out that somebody has.
     pub(super) async fn accept(&self, mut event: Event, record: &mut Record) -> Accepted {
-        if let Err(refusal) = self.may_be_kept() {
-            return Accepted::End(Err(refusal));
+        match self.may_be_kept() {
+            Ok(()) => {}
+            Err(Unkept::Unknown) => {
+                let error = StoreError::new(StoreErrorKind::NotReady, "whether it keeps what it confirms is not known yet");
+                return self.without_store(event, &error);
+            }
+            Err(Unkept::Lossy(why)) => return Accepted::End(Err(Refusal::StoreDown(why.into()))),
         }
         let began = Instant::now();
         let mut observed = None;
-        loop {
+        for _ in 0..TURNS {
             let asked = self.append(&event, observed).await;
             record.facts(Facts { store: began.elapsed(), ..Facts::default() });
             let appended = match asked {
                 Ok(appended) => appended,
                 Err(error) => return self.without_store(event, &error),
             };
-            let provider = Arc::clone(&event.route.provider);
-            let is_observed = provider.dedupe == Dedupe::Observe && observed.is_none();
-            match appended {
-                Enqueued::Added(_) => {
-                    Failpoint::AfterAppend.reach().await;
-                    event.route.watch.claimed_first();
-                    event.route.bell.notify_one();
-                    return Accepted::End(Ok(Reply::Queued { status: self.config.queue.ack_status }));
-                }
-                Enqueued::Queued(_) | Enqueued::Done(_) if is_observed => observed = Some(Mark::Observe),
-                Enqueued::Queued(queued) => {
-                    if queued.body != event.body {
-                        event.route.watch.conflict();
-                    }
-                    return Accepted::End(Ok(Reply::Duplicate { done: None, replay: false }));
-                }
-                Enqueued::Done(done) if event.is_bypassed() => {
-                    if let Some(key) = event.standing.key() {
-                        let opening = self.store.reopen(key, &done, Mark::Replay, provider.retention);
-                        if let Err(error) = self.telemetry.store(StoreOp::Forget, opening).await {
-                            return self.without_store(event, &error);
-                        }
-                    }
-                }
-                Enqueued::Done(done) => {
-                    if done.body != event.body {
-                        event.route.watch.conflict();
-                    }
-                    event.route.watch.duplicate_of(&done, now());
-                    return Accepted::End(Ok(Reply::Duplicate { done: Some(Arc::new(done)), replay: false }));
-                }
-                Enqueued::InFlight { lease_left } => {
-                    return Accepted::End(Err(Refusal::InFlight { retry_after: lease_left }));
-                }
-                Enqueued::Conflict(entry) => {
-                    event.route.watch.conflict();
-                    if provider.on_conflict == OnConflict::Reject {
-                        return Accepted::End(Err(Refusal::Conflict));
-                    }
-                    if let Err(error) = self.keep_beside(&event, &entry).await {
-                        return self.without_store(event, &error);
-                    }
-                    event = event.conflicting();
-                }
-                Enqueued::Full(shortage) => return Accepted::End(Err(Refusal::QueueFull(shortage))),
+            // What would be refused or dropped goes on as well, with nothing to tell copies by.
+            let is_observed = event.route.provider.dedupe == Dedupe::Observe && observed.is_none();
+            match self.answer(&event, appended, is_observed).await {
+                Ok(Next::End(end)) => return Accepted::End(end),
+                Ok(Next::Observe) => observed = Some(Mark::Observe),
+                Ok(Next::Again) => {}
+                Ok(Next::Conflicting) => event = event.conflicting(),
+                Err(error) => return self.without_store(event, &error),
             }
         }
+        let error = StoreError::new(StoreErrorKind::Refused, "the entry keeps changing");
+        self.without_store(event, &error)
+    }
+
+    /// What follows from what the store has said.
+    async fn answer(&self, event: &Event, appended: Enqueued, is_observed: bool) -> Result<Next, StoreError> {
+        let (provider, watch) = (&event.route.provider, &event.route.watch);
+        let note_body = |body| {
+            if body != event.body {
+                watch.conflict();
+            }
+        };
+        Ok(match appended {
+            Enqueued::Added(_) => {
+                Failpoint::AfterAppend.reach().await;
+                watch.claimed_first();
+                event.route.bell.notify_one();
+                Next::End(Ok(Reply::Queued { status: self.config.queue.ack_status }))
+            }
+            Enqueued::Full(shortage) => Next::End(Err(Refusal::QueueFull(shortage))),
+            Enqueued::Conflict(_) if provider.on_conflict != OnConflict::Reject => {
+                watch.conflict();
+                if let (Enqueued::Conflict(entry), Some(key)) = (&appended, event.standing.key()) {
+                    // The key of the other body must not end before the one with the digest: its body would be taken for new.
+                    self.telemetry.store(StoreOp::Keep, self.store.keep(key, entry, provider.retention)).await?;
+                }
+                Next::Conflicting
+            }
+            _ if is_observed => Next::Observe,
+            Enqueued::Conflict(_) => {
+                watch.conflict();
+                Next::End(Err(Refusal::Conflict))
+            }
+            Enqueued::Queued(queued) => {
+                note_body(queued.body);
+                Next::End(Ok(Reply::Duplicate { done: None, replay: false }))
+            }
+            Enqueued::Done(done) => match event.standing.key().filter(|_| event.is_bypassed()) {
+                Some(key) => {
+                    let opening = self.store.reopen(key, &done, Mark::Replay, provider.retention);
+                    self.telemetry.store(StoreOp::Forget, opening).await?;
+                    Next::Again
+                }
+                None => {
+                    note_body(done.body);
+                    watch.duplicate_of(&done, now());
+                    Next::End(Ok(Reply::Duplicate { done: Some(Arc::new(done)), replay: false }))
+                }
+            },
+            Enqueued::InFlight { lease_left } => Next::End(Err(Refusal::InFlight { retry_after: lease_left })),
+        })
     }
 
     /// An acknowledgement is a promise: where it is not known that the store keeps it, there is none.
-    fn may_be_kept(&self) -> Result<(), Refusal> {
+    fn may_be_kept(&self) -> Result<(), Unkept> {
         match self.condition.keeping() {
             _ if self.config.queue.accept_loss => Ok(()),
             Some(Keeping::Durable) => Ok(()),
-            Some(Keeping::Lossy(why)) => Err(Refusal::StoreDown(why.into())),
-            None => Err(Refusal::StoreDown("whether it keeps what it confirms is not known yet".into())),
+            Some(Keeping::Lossy(why)) => Err(Unkept::Lossy(why)),
+            None => Err(Unkept::Unknown),
         }
     }
 
@@ -107,51 +149,49 @@ impl Pipeline {
             Standing::Conflicting { .. } => Some(Mark::Conflict),
             Standing::Keyed { .. } => None,
         };
+        let former = if observed.is_some() { Ok(None) } else { self.known_from_sync(event).await? };
+        let doubt = match former {
+            Ok(doubt) => doubt,
+            Err(known) => return Ok(known),
+        };
         let reset = || self.is_lost_to_reset(event).then_some(Mark::StoreReset);
         let to_queue = ToQueue {
             key: event.standing.key().filter(|_| observed.is_none()).cloned(),
             body: event.body,
             body_matters: event.standing.body_matters(),
-            doubt: observed.or(standing).or_else(reset),
+            doubt: observed.or(doubt).or(standing).or_else(reset),
             line: self.line_of(event),
             content: content::write(delivery, event.id.as_deref(), event.body),
         };
-        if let Some(known) = self.known_from_before(event).await? {
-            return Ok(known);
-        }
         let queue = &self.config.queue;
         let room = Room { letters: queue.max_events as u64, bytes: queue.max_bytes.0, dead_bytes: queue.dead_max_bytes.0 };
         self.telemetry.store(StoreOp::Append, self.store.enqueue(&event.route.lane, to_queue, room)).await
     }
 
-    /// What is known of the event from when the provider was in sync mode: its key was another one then, where keys have to
-    /// be beside their letters. After a retention nothing is.
-    async fn known_from_before(&self, event: &Event) -> Result<Option<Enqueued>, StoreError> {
-        let Some(key) = event.standing.key() else { return Ok(None) };
+    /// What is known of the event from when the provider was in sync mode, or the doubt that is left of it. After a retention
+    /// nothing is.
+    async fn known_from_sync(&self, event: &Event) -> Result<Result<Option<Mark>, Enqueued>, StoreError> {
+        let Some(key) = event.standing.key() else { return Ok(Ok(None)) };
         let before = key.untagged();
         if before == *key || self.started.elapsed() > event.route.provider.retention {
-            return Ok(None);
+            return Ok(Ok(None));
         }
-        let seen = self.telemetry.store(StoreOp::Look, self.store.look(&before)).await?;
-        Ok(seen.and_then(|seen| match (seen.entry, seen.lease_left) {
-            (Entry::Done(done), _) => Some(Enqueued::Done(done)),
-            (Entry::Claimed(_), Some(lease_left)) if !lease_left.is_zero() => Some(Enqueued::InFlight { lease_left }),
-            _ => None,
-        }))
+        Ok(match self.former(event, &before).await? {
+            Former::Nothing | Former::Queued => Ok(None),
+            Former::Doubt(mark) => Ok(Some(mark)),
+            // An operator wants it to go through again.
+            Former::Done(_) if event.is_bypassed() => Ok(Some(Mark::Replay)),
+            Former::Done(done) => Err(Enqueued::Done(done)),
+            Former::InFlight { lease_left } => Err(Enqueued::InFlight { lease_left }),
+            Former::Conflict(entry) => Err(Enqueued::Conflict(entry)),
+        })
     }
 
-    /// Events that agree in what they are ordered by are of one line. What is not there is a line too.
+    /// Events that agree in what they are ordered by are of one line. What does not say waits for nobody.
     fn line_of(&self, event: &Event) -> Option<String> {
         let place = event.route.provider.order_by.as_ref()?;
-        let found = locate::find(place, &event.verified.delivery().received()).ok().flatten().unwrap_or_default();
+        let found = locate::find(place, &event.verified.delivery().received()).ok().flatten()?;
         Some(HEXLOWER.encode(&Sha256::digest(&found)[..16]))
-    }
-
-    /// The key of the other body must not end before the one with the digest: its body would be taken for new then.
-    async fn keep_beside(&self, event: &Event, entry: &Entry) -> Result<(), StoreError> {
-        let Some(key) = event.standing.key() else { return Ok(()) };
-        let keeping = self.store.keep(key, entry, event.route.provider.retention);
-        self.telemetry.store(StoreOp::Keep, keeping).await.map(drop)
     }
 
     /// What cannot be kept is refused, or delivered at once where the provider could not be put off.

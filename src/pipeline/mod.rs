@@ -11,6 +11,7 @@ pub mod body;
 pub mod bound;
 pub mod bypass;
 pub mod flight;
+mod former;
 pub mod headers;
 pub mod hold;
 pub mod identify;

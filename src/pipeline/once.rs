@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::audience::{Audience, News};
 use super::body::Outgoing;
 use super::flight::{Ending, Lead};
+use super::former::Former;
 use super::headers::{Peer, Told};
 use super::hold::Hold;
 use super::identify::{BodyDigest, EventKey};
@@ -141,19 +142,20 @@ impl Pipeline {
             Standing::Unclaimed { mark } => return Ok(Permit::without_claim(*mark)),
             Standing::Keyed { key, .. } | Standing::Conflicting { key, .. } => key,
         };
+        let former = match self.known_from_queue(event, key).await {
+            Ok(former) => former,
+            Err(_) if provider.dedupe == Dedupe::Observe => Some(Mark::Observe),
+            Err(ending) => return Err(ending),
+        };
         let terms = Terms {
             lease: provider.lease,
             retention: provider.retention,
             body: event.body,
             body_matters: event.standing.body_matters(),
-            doubt: self.is_lost_to_reset(event).then_some(Mark::StoreReset),
+            doubt: former.or_else(|| self.is_lost_to_reset(event).then_some(Mark::StoreReset)),
         };
         Failpoint::BeforeClaim.reach().await;
         let asked = Instant::now();
-        if let Some(ending) = self.known_from_queue(event, key).await {
-            audience.facts.store = asked.elapsed();
-            return Err(ending);
-        }
         let mut claimed = self.claim(event, key, &terms).await;
         if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
             && event.is_bypassed()
@@ -208,16 +210,21 @@ impl Pipeline {
         }
     }
 
-    /// What is known of the event from when the provider was in queue mode: its key was another one then, where keys have to
-    /// be beside their letters.
-    async fn known_from_queue(&self, event: &Event, key: &EventKey) -> Option<Ending> {
+    /// What is known of the event from when the provider was in queue mode, or the doubt that is left of it.
+    async fn known_from_queue(&self, event: &Event, key: &EventKey) -> Result<Option<Mark>, Ending> {
         let route = &event.route;
-        let before = Some(self.store.key_in(&route.lane, key)).filter(|_| route.was_queued()).filter(|before| before != key)?;
-        let seen = self.telemetry.store(StoreOp::Look, self.store.look(&before)).await.ok().flatten()?;
-        match seen.entry {
-            Entry::Queued(_) => Some(Ending::Queued),
-            Entry::Done(done) => Some(Ending::Done(Arc::new(done))),
-            Entry::Claimed(_) | Entry::Failed(_) => None,
+        let before = Some(self.store.key_in(&route.lane, key)).filter(|before| route.was_queued() && before != key);
+        let Some(before) = before else { return Ok(None) };
+        match self.former(event, &before).await {
+            Ok(Former::Nothing) => Ok(None),
+            Ok(Former::Doubt(mark)) => Ok(Some(mark)),
+            Ok(Former::Done(_)) if event.is_bypassed() => Ok(Some(Mark::Replay)),
+            Ok(Former::Done(done)) => Err(Ending::Done(Arc::new(done))),
+            Ok(Former::Queued) => Err(Ending::Queued),
+            Ok(Former::InFlight { lease_left }) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
+            Ok(Former::Conflict(entry)) => Err(self.conflict(event, &self.store, &before, &entry).await),
+            // Whoever cannot be asked may know better.
+            Err(_) => Ok(Some(Mark::StoreDown)),
         }
     }
 

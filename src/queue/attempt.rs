@@ -66,7 +66,12 @@ enum Fate {
 
 /// Sends the letter, which was asked for at `since`, and settles it. Tells whether the consumer could be connected to.
 pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) -> bool {
-    let Letter { holding, slip, content } = letter;
+    let Letter { holding, mut slip, content } = letter;
+    // A store that has lost its latest writes may have lost that this one was delivered.
+    let reset = pipeline.condition.reset().max(pipeline.store.replaced());
+    if reset.is_some_and(|reset| slip.queued_at < reset) {
+        slip.doubt = slip.doubt.or(Some(Mark::StoreReset));
+    }
     let provider = &route.provider;
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
     let age = now().duration_since(slip.queued_at).unwrap_or_default();

@@ -21,7 +21,7 @@ const CONCURRENT: usize = 32;
 /// Letters that other processes have left behind are looked for this often.
 const LOOK: Duration = Duration::from_millis(500);
 /// What is held in memory of one take, beside one letter.
-const TAKE_BYTES: u64 = 8 << 20;
+const TAKE_BYTES: u64 = 2 << 20;
 /// A store that does not give letters out is asked again after this long.
 const PAUSE: Duration = Duration::from_millis(250);
 /// A consumer that cannot be connected to is tried this often, with one letter: the others need not spend an attempt to learn
@@ -42,6 +42,7 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
     }
     let most = route.provider.max_concurrent.unwrap_or(CONCURRENT);
     let (slots, unreached) = (Arc::new(Semaphore::new(most)), Arc::new(AtomicUsize::new(0)));
+    let mut is_heard = true;
     loop {
         // One slot at least: what is taken is sent at once.
         let slot = tokio::select! {
@@ -59,6 +60,7 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
         let rung = route.bell.notified();
         let next = match take(&pipeline, &route, free.len()).await {
             Ok(taken) => {
+                is_heard = true;
                 let was_full = taken.letters.len() == free.len();
                 for (letter, slot) in taken.letters.into_iter().zip(free) {
                     let (pipeline, route, unreached) = (Arc::clone(&pipeline), Arc::clone(&route), Arc::clone(&unreached));
@@ -80,7 +82,11 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
                 }
             }
             Err(error) => {
-                tracing::debug!(provider = route.provider.name, %error, "no letters could be had");
+                let provider = &route.provider.name;
+                if is_heard {
+                    tracing::warn!(provider, %error, "the store gives out no letters");
+                }
+                is_heard = false;
                 PAUSE
             }
         };

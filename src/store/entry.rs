@@ -277,6 +277,11 @@ pub(super) fn doubt(text: &str) -> Option<Option<Mark>> {
     optional(text, Mark::parse)
 }
 
+/// A doubt that this version has no word for is a doubt all the same.
+pub(super) fn doubt_of_slip(text: &str) -> Option<Mark> {
+    doubt(text).unwrap_or(Some(Mark::Unknown))
+}
+
 /// An empty field is `None`; anything else must parse.
 pub(super) fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text.is_empty() { Some(None) } else { parse(text).map(Some) }

@@ -11,10 +11,14 @@ pub enum Keeping {
 
 impl Keeping {
     /// What `appendonly` and `appendfsync` of a server come to. `None`: it may not be asked.
-    pub(super) fn of_redis(has_log: bool, sync: Option<&str>) -> Self {
+    pub(super) fn of_redis(has_log: bool, sync: Option<&str>, is_paused: bool) -> Self {
         let lossy = |what: &str| Self::Lossy(format!("{what}; set appendonly yes and appendfsync always"));
         match (has_log, sync) {
             (false, _) => lossy("Redis keeps no append-only file: where it crashes, it loses what came since its last snapshot"),
+            (true, Some("always")) if is_paused => Self::Lossy(
+                "no-appendfsync-on-rewrite is yes: while Redis writes its log anew, a crash loses what it confirmed; set it to no"
+                    .to_owned(),
+            ),
             (true, Some("always")) => Self::Durable,
             (true, Some("everysec")) => {
                 lossy("appendfsync is everysec: where Redis or its machine crashes, it loses up to a second of what it confirmed")

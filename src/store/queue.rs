@@ -53,6 +53,12 @@ impl<C: Cells + Backlog> Store<C> {
         Ok(self.cells.pulse(&lane.trace()).await?.is_some())
     }
 
+    /// For how long it will be known that the lane was in use.
+    pub async fn trace_left(&self, lane: &Lane) -> Result<Duration, StoreError> {
+        let held = self.breaker.guard(self.cells.read(&lane.trace())).await?;
+        Ok(held.map(|held| held.left).unwrap_or_default())
+    }
+
     /// Takes responsibility for the event: once it is added, it is durable.
     pub async fn enqueue(&self, lane: &Lane, event: ToQueue, room: Room) -> Result<Enqueued, StoreError> {
         let at = entry::now();

@@ -3,7 +3,7 @@
 use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::proxy::{Proxy, Setup, in_front_of};
 use crate::support::redis::RedisProcess;
-use crate::support::sender::{github, github_with, stripe, stripe_with};
+use crate::support::sender::{Delivery, github, github_with, stripe, stripe_with};
 use crate::support::{eventually, keys::Keys};
 
 const QUEUE: &str = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"50ms\", \"50ms\", \"50ms\"]";
@@ -35,6 +35,11 @@ on_each_store! {
     order_is_kept_where_it_is_asked_for
     what_is_left_at_a_stop_is_delivered_after_the_next_start
     events_are_known_when_the_mode_changes
+    another_body_is_another_event_when_the_mode_changes_too
+    a_doubt_goes_along_when_the_mode_changes
+    what_is_observed_is_not_dropped_when_the_mode_changes
+    a_bypass_holds_when_the_mode_changes
+    events_that_do_not_say_wait_for_nobody
 }
 
 async fn an_event_is_acknowledged_before_the_consumer_has_it(store: &str) {
@@ -341,5 +346,133 @@ async fn a_letter_that_nobody_lives_to_settle_ends_as_a_dead_one() {
     let proxy = setup.start();
     holds(&proxy, "github", 0.0, 1.0).await;
     assert!(consumer.seen().is_empty());
+    assert!(proxy.stop().await);
+}
+
+/// The same in sync mode and in queue mode.
+fn in_both_modes(consumer: &Consumer, store: &str) -> (Setup, Setup) {
+    let sync = in_front_of(consumer).store(store).both("lease = \"1s\"");
+    let queue = sync.clone().both("mode = \"queue\"").table(QUEUE);
+    (sync, queue)
+}
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+async fn another_body_is_another_event_when_the_mode_changes_too(store: &str) {
+    if store == "memory:" {
+        return;
+    }
+    let consumer = Consumer::answering(200).await;
+    let (sync, queue) = in_both_modes(&consumer, store);
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "forwarded");
+    proxy.in_state("github", "e1", "done").await;
+    assert!(proxy.stop().await);
+    let proxy = queue.start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "duplicate");
+    assert_eq!(proxy.send(&github_with("e1", "{\"second\":1}")).await.outcome(), "queued");
+    eventually("it has come", async || (consumer.seen().len() == 2).then_some(())).await;
+    assert_eq!(consumer.seen()[1].mark(), Some("conflict"));
+    assert!(proxy.stop().await);
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&github_with("e1", "{\"third\":1}")).await.outcome(), "conflict");
+    assert_eq!(consumer.seen().len(), 3);
+    assert!(proxy.stop().await);
+}
+
+async fn a_doubt_goes_along_when_the_mode_changes(store: &str) {
+    if store == "memory:" {
+        return;
+    }
+    let consumer = Consumer::deciding(|_, nth| if nth == 1 { Act::Close } else { Act::Answer(200) }).await;
+    let (sync, queue) = in_both_modes(&consumer, store);
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "ambiguous");
+    assert!(proxy.stop().await);
+    let proxy = queue.start();
+    let is_queued = async || (proxy.send(&stripe("e1")).await.outcome() == "queued").then_some(());
+    eventually("its lease is over", is_queued).await;
+    consumer.arrived("e1", 2).await;
+    assert_eq!(consumer.seen()[1].mark(), Some("unknown"));
+    assert!(proxy.stop().await);
+}
+
+async fn what_is_observed_is_not_dropped_when_the_mode_changes(store: &str) {
+    if store == "memory:" {
+        return;
+    }
+    let consumer = Consumer::answering(200).await;
+    let (sync, queue) = in_both_modes(&consumer, store);
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+    let proxy = queue.both("dedupe = \"observe\"").start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    consumer.arrived("e1", 2).await;
+    assert_eq!(consumer.seen()[1].mark(), Some("observe"));
+    assert!(proxy.stop().await);
+}
+
+async fn a_bypass_holds_when_the_mode_changes(store: &str) {
+    if store == "memory:" {
+        return;
+    }
+    let consumer = Consumer::answering(200).await;
+    let (sync, queue) = in_both_modes(&consumer, store);
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+    let proxy = queue.top(&format!("admin_token = \"{TOKEN}\"")).start();
+    let begin = Delivery::plain("PUT", "/api/bypass/stripe")
+        .with("authorization", &format!("Bearer {TOKEN}"))
+        .with_body("{\"for\":\"10m\"}");
+    assert_eq!(proxy.admin(&begin).await.status, 200);
+    proxy.counted("hookonce_bypass_active", &[("provider", "stripe")], 1.0).await;
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    consumer.arrived("e1", 2).await;
+    assert_eq!(consumer.seen()[1].mark(), Some("replay"));
+    assert!(proxy.stop().await);
+}
+
+async fn events_that_do_not_say_wait_for_nobody(store: &str) {
+    let consumer = Consumer::deciding(|seen, _| Act::Answer(if seen.event_id() == "poison" { 422 } else { 200 })).await;
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"1h\"]";
+    let order = "mode = \"queue\"\norder_by = { json = \"/customer\" }";
+    let proxy = in_front_of(&consumer).stripe(order).table(table).store(store).start();
+    assert_eq!(proxy.send(&stripe("poison")).await.outcome(), "queued");
+    consumer.arrived("poison", 1).await;
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_reached_from_the_start_is_dealt_with_as_the_provider_says() {
+    let consumer = Consumer::answering(200).await;
+    let nobody = Consumer::absent();
+    let store = format!("redis://{}", nobody.local_addr().unwrap());
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").store_keys("timeout = \"200ms\"").store(&store).start();
+    // GitHub never comes back, and is served without the store; Stripe does.
+    assert_eq!(proxy.send(&github("e1")).await.status, 200);
+    assert_eq!(consumer.seen()[0].mark(), Some("store-down"));
+    assert_eq!(proxy.send(&stripe("e1")).await.status, 503);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_store_may_have_lost_is_marked() {
+    let consumer = Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 503 } else { 200 })).await;
+    let mut server = RedisProcess::start();
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"3s\"]";
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(&server.url()).start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "stripe", "failed").await == 1.0).then_some(())).await;
+    let () = server.ask(&["SAVE"]).await;
+    server.kill();
+    server.restart();
+    consumer.arrived("e1", 2).await;
+    assert_eq!(consumer.seen()[1].mark(), Some("store-reset"));
     assert!(proxy.stop().await);
 }

@@ -604,3 +604,21 @@ async fn lanes_are_apart<F: Fixture>(fixture: &F) {
     assert_eq!(store.tally(&other).await.unwrap(), Tally::default());
     assert_eq!(take_one(&store, &lane, LONG_LEASE).await.holding.id, id);
 }
+
+/// Where answers can be lost on their way.
+#[tokio::test]
+async fn a_take_that_is_sent_again_gives_the_same_letters() {
+    let fixture = Redis::open().await;
+    let (store, lane) = (fixture.store(), lane());
+    for _ in 0..4 {
+        add(&store, &lane, event(Some(key_in(&lane)), b"x")).await;
+    }
+    let terms = TakeTerms { lease: LONG_LEASE, most: 2, bytes: 1 << 20, token: Token::random().unwrap() };
+    let first = store.take(&lane, terms).await.unwrap().letters;
+    let again = store.take(&lane, terms).await.unwrap().letters;
+    assert_eq!((first.len(), ids(&first)), (2, ids(&again)));
+    assert!(again.iter().all(|letter| letter.slip.attempt == 1 && letter.slip.doubt.is_none()));
+    finish(&store, &lane, &first[0]).await;
+    assert_eq!(ids(&store.take(&lane, terms).await.unwrap().letters), [first[1].holding.id]);
+    assert_eq!(take(&store, &lane, LONG_LEASE).await.len(), 2);
+}

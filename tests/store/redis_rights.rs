@@ -51,7 +51,7 @@ async fn every_right_that_is_given_is_needed() {
 }
 
 /// Everything that is done with letters. Each right is needed by one of these at least.
-async fn everything_with_letters(cells: &RedisCells) -> Result<(), StoreError> {
+async fn everything_with_letters(process: &RedisProcess, cells: &RedisCells) -> Result<(), StoreError> {
     let lane = Lane::new("test", event_key().as_str().rsplit(':').next().unwrap());
     let (token, room) = (Token::random().unwrap(), Room { letters: 9, bytes: 999, dead_bytes: 999 });
     let slip = Slip { attempt: 0, doubt: None, status: None, queued_at: now() };
@@ -64,7 +64,8 @@ async fn everything_with_letters(cells: &RedisCells) -> Result<(), StoreError> {
     };
     let first = letter();
     assert_eq!(cells.append(&lane, first.clone(), room).await?, Appended::Added);
-    assert_eq!(cells.append(&lane, letter(), room).await?, Appended::Added);
+    let second = letter();
+    assert_eq!(cells.append(&lane, second.clone(), room).await?, Appended::Added);
     let terms = TakeTerms { lease: RETENTION, most: 9, bytes: 9, token };
     let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
     assert!(cells.extend(&lane, &holding, RETENTION).await?);
@@ -77,6 +78,9 @@ async fn everything_with_letters(cells: &RedisCells) -> Result<(), StoreError> {
     assert_eq!(cells.tally(&lane).await?.letters, 2);
     let cell = first.cell.map(|cell| (cell.key, Bytes::from_static(b"1d"), RETENTION));
     cells.finish(&lane, Finished { id: first.id, line: first.line, cell }).await?;
+    // Somebody throws a letter away that others wait for.
+    let () = process.ask(&["DEL", &format!("{}:letter:{}", lane.prefix(), second.id)]).await;
+    assert_eq!(cells.append(&lane, letter(), room).await?, Appended::Added);
     match cells.keeping().await? {
         Keeping::Lossy(why) if why.contains("not allowed") => Err(StoreError::new(StoreErrorKind::Refused, why)),
         _ => Ok(()),
@@ -91,11 +95,11 @@ async fn every_right_for_letters_is_needed() {
     let (server, queue) = (Line::Server.words(), Line::Queue.words());
     let rights: Vec<&str> = queue.iter().copied().filter(|word| word.starts_with('+')).collect();
     assert!(rights.len() > 10, "{rights:?}");
-    everything_with_letters(&with_rights(&process, &[&server[..], &rights].concat()).await).await.unwrap();
+    everything_with_letters(&process, &with_rights(&process, &[&server[..], &rights].concat()).await).await.unwrap();
     for right in &rights {
         let fewer: Vec<&str> = rights.iter().copied().filter(|word| word != right).collect();
         let cells = with_rights(&process, &[&server[..], &fewer].concat()).await;
-        let error = everything_with_letters(&cells).await.expect_err(right);
+        let error = everything_with_letters(&process, &cells).await.expect_err(right);
         assert_eq!(error.kind, StoreErrorKind::Refused, "{right}: {error}");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fjall::UserKey;
 
 use super::health::Health;
-use super::tables::{Tables, end_key, said, unreadable};
+use super::tables::{Tables, end_key, is_endless, said, unreadable};
 use super::wall_clock;
 use crate::store::cells::StoreError;
 
@@ -60,6 +60,8 @@ impl Sweeper {
         for entry in &due {
             let key = entry.get(size_of::<u64>()..).unwrap_or_default();
             match tables.cell(key)? {
+                // It has become one that does not end.
+                Some(cell) if is_endless(cell.end, now) => {}
                 Some(cell) if cell.end > now => batch.insert(&tables.ends, end_key(cell.end, key), &[][..]),
                 Some(_) => batch.remove(&tables.cells, key),
                 None => {}

@@ -7,8 +7,8 @@ use std::{fmt, io};
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as WriteBatch, PersistMode};
 
-use super::local;
-use crate::store::cells::{Held, StoreError, StoreErrorKind};
+use super::{local, millis};
+use crate::store::cells::{FOR_EVER, Held, StoreError, StoreErrorKind};
 
 // The engine's memory, beside what is being written: events are looked up once, mostly in vain, so a cache of blocks
 // gains little.
@@ -23,7 +23,7 @@ const ENGINE_THREADS: usize = 2;
 pub(super) struct Tables {
     database: Database,
     pub(super) cells: Keyspace,
-    /// `end || key`, without a value. Every cell has an entry here at its end or before.
+    /// `end || key`, without a value. Every cell that ends has an entry here at its end or before.
     pub(super) ends: Keyspace,
     /// As `store::rows` has them.
     pub(super) letters: Keyspace,
@@ -78,6 +78,11 @@ impl Cell {
         let left = Duration::from_millis(self.end.saturating_sub(now));
         (!left.is_zero()).then_some(Held { value: self.value, left })
     }
+}
+
+/// Whether nobody will live to see it end: such a cell is not in the index.
+pub(super) fn is_endless(end: u64, now: u64) -> bool {
+    end.saturating_sub(now) > millis(FOR_EVER / 2)
 }
 
 /// The key of the index entry for a cell that ends at `end`.

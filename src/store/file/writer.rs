@@ -16,7 +16,7 @@ use super::floors::Floors;
 use super::health::Health;
 use super::journal::Syncer;
 use super::sweep::Sweeper;
-use super::tables::{Cell, Tables, end_key, said, unreadable};
+use super::tables::{Cell, Tables, end_key, is_endless, said, unreadable};
 use super::{Decision, millis, wall_clock};
 use crate::failpoint::Failpoint;
 use crate::store::cells::{Held, StoreError};
@@ -140,7 +140,7 @@ impl<'a> Batch<'a> {
         self.writes += 1;
         // One that ends later than the cell it replaces has that one's index entry: the sweeper moves it on. So an
         // event that is claimed, renewed and done costs one entry, not one each.
-        if end_before.is_none_or(|before| cell.end < before) {
+        if end_before.is_none_or(|before| cell.end < before) && !is_endless(cell.end, self.now) {
             self.write.insert(&self.tables.ends, end_key(cell.end, key.as_bytes()), &[][..]);
         }
         self.write.insert(&self.tables.cells, key.as_str(), cell.encode());

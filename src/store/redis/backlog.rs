@@ -35,8 +35,9 @@ impl Keys {
         format!("{}:letter:{id}", self.prefix)
     }
 
-    fn line(&self, line: &str) -> String {
-        format!("{}:line:{line}", self.prefix)
+    /// The list of a line. Where there is none, a key that is there in any case: a script is told all that it may touch.
+    fn line_or_first(&self, line: Option<&str>) -> String {
+        line.map_or_else(|| self.first().to_owned(), |line| format!("{}:line:{line}", self.prefix))
     }
 
     /// The script on the fixed keys and these.
@@ -72,10 +73,10 @@ fn with_slip(call: Call, slip: &Slip) -> Call {
 impl Backlog for RedisCells {
     async fn append(&self, lane: &Lane, letter: NewLetter, room: Room) -> Result<Appended, StoreError> {
         let keys = Keys::of(lane);
-        let line_key = letter.line.as_deref().map(|line| keys.line(line));
+        let line_key = keys.line_or_first(letter.line.as_deref());
         let cell_key = letter.cell.as_ref().map(|cell| cell.key.as_str()).unwrap_or(keys.first());
         let own = keys.letter(letter.id);
-        let call = keys.call(&APPEND.plain, &[&own, cell_key, line_key.as_deref().unwrap_or(keys.first())]);
+        let call = keys.call(&APPEND.plain, &[&own, cell_key, &line_key]);
         let call = with_slip(call.arg(letter.id.to_string()).arg(&letter.content[..]), &letter.slip);
         let call = call.arg(letter.line.as_deref().unwrap_or_default());
         let call = match &letter.cell {
@@ -107,9 +108,10 @@ impl Backlog for RedisCells {
 
     async fn take(&self, lane: &Lane, terms: TakeTerms) -> Result<Taken, StoreError> {
         let keys = Keys::of(lane);
+        let call_key = format!("{}:take:{}", keys.prefix, terms.token);
         let (letters, next, missing): (Vec<TakenLetter>, i64, u64) = self
             .settle_letter(&keys, &TAKE, |form| {
-                let call = keys.call(form, &[]).arg(millis(terms.lease));
+                let call = keys.call(form, &[&call_key]).arg(millis(terms.lease));
                 call.arg(terms.most).arg(terms.bytes).arg(terms.token.to_string())
             })
             .await?;
@@ -134,8 +136,9 @@ impl Backlog for RedisCells {
         let keys = Keys::of(lane);
         let letter = keys.letter(finished.id);
         let cell_key = finished.cell.as_ref().map_or(keys.first(), |(key, ..)| key.as_str());
+        let line_key = keys.line_or_first(finished.line.as_deref());
         self.settle_letter(&keys, &FINISH, |form| {
-            let call = keys.call(form, &[&letter, cell_key]).arg(finished.id.to_string());
+            let call = keys.call(form, &[&letter, cell_key, &line_key]).arg(finished.id.to_string());
             match &finished.cell {
                 Some((_, value, life)) => call.arg(&value[..]).arg(seconds(*life)),
                 None => call.arg("").arg(""),
@@ -157,8 +160,9 @@ impl Backlog for RedisCells {
     async fn bury(&self, lane: &Lane, holding: &Holding, slip: Slip, blocks: bool) -> Result<bool, StoreError> {
         let keys = Keys::of(lane);
         let letter = keys.letter(holding.id);
+        let line_key = keys.line_or_first(holding.line.as_deref());
         self.settle_letter(&keys, &BURY, |form| {
-            let call = keys.call(form, &[&letter]).arg(holding.id.to_string()).arg(holding.token.to_string());
+            let call = keys.call(form, &[&letter, &line_key]).arg(holding.id.to_string()).arg(holding.token.to_string());
             with_slip(call, &slip).arg(u8::from(blocks))
         })
         .await
@@ -238,7 +242,7 @@ impl Fields {
             (self.next()?, self.next()?, self.next()?, self.next()?);
         let read = || {
             let status = entry::optional(&status, |text| text.parse().ok())?;
-            Some(Slip { attempt, doubt: entry::doubt(&doubt)?, status, queued_at: entry::time(&queued)? })
+            Some(Slip { attempt, doubt: entry::doubt_of_slip(&doubt), status, queued_at: entry::time(&queued)? })
         };
         read().ok_or_else(|| "a letter's slip is not one of ours".into())
     }

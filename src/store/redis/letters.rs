@@ -17,11 +17,20 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 -- The millisecond that has begun counts for nothing: no lease, and no pause, ends early.
 local function after(pause) return now + pause + 1 end
 local prefix = ARGV[1]
+local function first_of(key)
+    local first = redis.call('LINDEX', key, 0)
+    -- Somebody has thrown the letter away: nobody else must wait for it.
+    while first and redis.call('EXISTS', prefix .. ':letter:' .. first) == 0 do
+        redis.call('LPOP', key)
+        first = redis.call('LINDEX', key, 0)
+    end
+    return first
+end
 local function leave(line, id)
     if line == '' then return end
     local key = prefix .. ':line:' .. line
     redis.call('LREM', key, 1, id)
-    local first = redis.call('LINDEX', key, 0)
+    local first = first_of(key)
     if first and redis.call('ZSCORE', old, first) and not redis.call('ZSCORE', due, first) then
         redis.call('ZADD', due, now, first)
     end
@@ -30,17 +39,18 @@ local function clear(id)
     local letter = prefix .. ':letter:' .. id
     local note = redis.call('HMGET', letter, 'bytes', 'line')
     if not note[1] then return end
+    -- First what may be refused, while the slot is moved: there is nothing half done then.
+    leave(note[2], id)
     redis.call('ZREM', due, id)
     if redis.call('ZREM', old, id) == 1 then redis.call('HINCRBY', tally, 'bytes', -note[1]) end
     if redis.call('ZREM', dead, id) == 1 then redis.call('HINCRBY', tally, 'dead_bytes', -note[1]) end
     redis.call('DEL', letter)
-    leave(note[2], id)
 end
 local function join(id, line)
     if line ~= '' then
         local key = prefix .. ':line:' .. line
         redis.call('RPUSH', key, id)
-        if redis.call('LINDEX', key, 0) ~= id then return end
+        if first_of(key) ~= id then return end
     end
     redis.call('ZADD', due, now, id)
 end
@@ -76,24 +86,35 @@ if (tonumber(sizes[1]) or 0) + #content > tonumber(ARGV[15]) then return {3, 1} 
 if redis.call('ZCARD', dead) > 0 and (tonumber(sizes[2]) or 0) >= tonumber(ARGV[16]) then return {3, 2} end
 redis.call('HSET', letter, 'content', content, 'attempt', ARGV[4], 'doubt', ARGV[5], 'status', ARGV[6], 'queued', ARGV[7],
     'line', line, 'cell', cell, 'token', '', 'bytes', #content)
+join(id, line)
 redis.call('ZADD', old, 0, id)
 redis.call('HINCRBY', tally, 'bytes', #content)
-join(id, line)
 if cell ~= '' then redis.call('SET', KEYS[6], ARGV[10]) end
 return {0}",
     )
 });
 
-/// ARGV: prefix, lease in ms, most letters, most bytes, token. A letter that is not there may be on its way to another
+/// KEYS: ..., what this call has taken. ARGV: prefix, lease in ms, most letters, most bytes, token. A call that is sent again is
+/// given the same letters. A letter that is not there may be on its way to another
 /// server, or somebody has thrown it away: it is looked for again after a lease, and holds nobody up.
 pub(super) static TAKE: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
+local fields = {'content', 'attempt', 'doubt', 'status', 'queued', 'cell', 'line', 'token'}
 local notes, taken, bytes, missing = {}, {}, 0, 0
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[3])) do
+local function give(id, note)
+    taken[#taken + 1] = {id, note[1], note[2], note[3], note[4], note[5], note[6], note[7]}
+end
+local again = redis.call('LRANGE', KEYS[5], 0, -1)
+for _, id in ipairs(again) do
+    local note = redis.call('HMGET', prefix .. ':letter:' .. id, unpack(fields))
+    if note[8] == ARGV[5] then give(id, note) end
+end
+local ids = #again == 0 and redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[3]) or {}
+for _, id in ipairs(ids) do
     if bytes >= tonumber(ARGV[4]) then break end
     local letter = prefix .. ':letter:' .. id
-    local note = redis.call('HMGET', letter, 'content', 'attempt', 'doubt', 'status', 'queued', 'cell', 'line', 'token')
+    local note = redis.call('HMGET', letter, unpack(fields))
     if note[1] then
         bytes = bytes + #note[1]
         notes[#notes + 1] = {id, letter, note}
@@ -112,9 +133,11 @@ for _, found in ipairs(notes) do
         note[2] = note[2] + 1
         redis.call('HSET', letter, 'attempt', note[2], 'doubt', note[3], 'token', ARGV[5])
         redis.call('ZADD', due, after(ARGV[2]), id)
-        taken[#taken + 1] = {id, note[1], note[2], note[3], note[4], note[5], note[6], note[7]}
+        redis.call('RPUSH', KEYS[5], id)
+        give(id, note)
     end
 end
+if #taken > 0 then redis.call('PEXPIRE', KEYS[5], ARGV[2]) end
 local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
 return {taken, first[2] and math.max(0, first[2] - now) or -1, missing}",
     )
@@ -130,13 +153,13 @@ return 1",
     )
 });
 
-/// KEYS: ..., letter, cell (or due). ARGV: prefix, id, value (or nothing), life in s.
+/// KEYS: ..., letter, cell (or due), line (or due). ARGV: prefix, id, value (or nothing), life in s.
 pub(super) static FINISH: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
 local held = ARGV[3] ~= '' and redis.call('GET', KEYS[6])
-if ARGV[3] ~= '' then redis.call('SET', KEYS[6], ARGV[3], 'EX', ARGV[4]) end
 clear(ARGV[2])
+if ARGV[3] ~= '' then redis.call('SET', KEYS[6], ARGV[3], 'EX', ARGV[4]) end
 return held",
     )
 });
@@ -152,19 +175,20 @@ return 1",
     )
 });
 
-/// KEYS: ..., letter. ARGV: prefix, id, token, attempt, doubt, status, queued at, whether it keeps its place in its line.
+/// KEYS: ..., letter, line (or due). ARGV: prefix, id, token, attempt, doubt, status, queued at, whether it keeps its place in its
+/// line.
 pub(super) static BURY: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
 if not own(KEYS[5], ARGV[3]) then return 0 end
 local note = redis.call('HMGET', KEYS[5], 'bytes', 'line')
+if ARGV[8] == '0' then leave(note[2], ARGV[2]) end
 redis.call('HSET', KEYS[5], 'attempt', ARGV[4], 'doubt', ARGV[5], 'status', ARGV[6], 'token', '')
 redis.call('ZREM', due, ARGV[2])
 redis.call('ZREM', old, ARGV[2])
 redis.call('ZADD', dead, 0, ARGV[2])
 redis.call('HINCRBY', tally, 'bytes', -note[1])
 redis.call('HINCRBY', tally, 'dead_bytes', note[1])
-if ARGV[8] == '0' then leave(note[2], ARGV[2]) end
 return 1",
     )
 });

@@ -216,14 +216,20 @@ impl RedisCells {
     async fn keeping_of(&self, master: &Arc<Node>, deadline: Instant) -> Result<Keeping, StoreError> {
         let text: String = self.ask(To::Node(master), Call::from(cmd("INFO")).arg("persistence"), deadline).await?;
         let has_log = text.lines().any(|line| line.trim() == "aof_enabled:1");
-        let asking = Call::from(cmd("CONFIG")).arg("GET").arg("appendfsync");
-        let sync = match self.ask::<Vec<String>>(To::Node(master), asking, deadline).await {
-            Ok(pair) => pair.into_iter().nth(1),
-            // Not for us to ask.
-            Err(error) if error.kind == StoreErrorKind::Refused => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Keeping::of_redis(has_log, sync.as_deref()))
+        let sync = self.setting(master, "appendfsync", deadline).await?;
+        // Under this one it does not write before it confirms, either, while the log is written anew.
+        let is_paused = self.setting(master, "no-appendfsync-on-rewrite", deadline).await?.as_deref() == Some("yes");
+        Ok(Keeping::of_redis(has_log, sync.as_deref(), is_paused))
+    }
+
+    /// How a server is set, or `None` where that is not for us to ask.
+    async fn setting(&self, master: &Arc<Node>, name: &str, deadline: Instant) -> Result<Option<String>, StoreError> {
+        let asking = Call::from(cmd("CONFIG")).arg("GET").arg(name);
+        match self.ask::<Vec<String>>(To::Node(master), asking, deadline).await {
+            Ok(pair) => Ok(pair.into_iter().nth(1)),
+            Err(error) if error.kind == StoreErrorKind::Refused => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn read_until(&self, key: &str, deadline: Instant) -> Result<Option<Held>, StoreError> {
