@@ -31,6 +31,7 @@ impl Pipeline {
         let began = Instant::now();
         let mut observed = None;
         loop {
+            Failpoint::BeforeAppend.reach().await;
             let asked = self.append(&event, observed).await;
             record.facts(Facts { store: began.elapsed(), ..Facts::default() });
             let appended = match asked {

@@ -226,7 +226,9 @@ impl Errand<'_> {
             }
             Fate::Dead { slip } => {
                 let blocks = config.queue.dead_blocks_key;
+                Failpoint::BeforeBury.reach().await;
                 telemetry.store(StoreOp::Bury, store.bury(lane, holding, slip.clone(), blocks)).await?;
+                Failpoint::AfterBury.reach().await;
             }
             Fate::Lost => {}
         }

@@ -15,6 +15,7 @@ mod instances;
 mod kill;
 mod network;
 mod provider;
+mod queue_kill;
 mod resources;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]
