@@ -7,6 +7,7 @@ use http_body_util::Full;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::content::{self, Kept};
+use super::dispatch::LOOK;
 use super::resign::resign;
 use super::schedule;
 use crate::failpoint::Failpoint;
@@ -189,7 +190,7 @@ impl Errand<'_> {
         let mut pause = RESETTLE;
         loop {
             match self.tell(&fate).await {
-                Ok(()) => return,
+                Ok(()) => return self.ring(&fate),
                 Err(error) => tracing::debug!(letter = %self.holding.id, %error, "how an attempt ended is not stored yet"),
             }
             let waiting = async {
@@ -201,6 +202,18 @@ impl Errand<'_> {
                 return tracing::warn!(letter, "how an attempt ended was not stored: it is made again, marked");
             }
             pause = (pause * 2).min(RESETTLE_MAX);
+        }
+    }
+
+    /// Has letters looked for that are due by this settlement, sooner than they would be found.
+    fn ring(&self, fate: &Fate) {
+        let is_soon = match fate {
+            Fate::Done(_) | Fate::Dead { .. } => self.holding.line.is_some(),
+            Fate::Again { pause, .. } => *pause < LOOK,
+            Fate::Lost => false,
+        };
+        if is_soon {
+            self.route.bell.notify_one();
         }
     }
 

@@ -16,6 +16,7 @@ mod kill;
 mod network;
 mod provider;
 mod queue_kill;
+mod queue_outage;
 mod resources;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]
