@@ -14,14 +14,15 @@ use crate::failpoint::Failpoint;
 use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Entry, Mark, StoreError, ToQueue};
+use crate::store::{Enqueued, Entry, Mark, StoreError, ToQueue, WrittenBack};
 use crate::telemetry::{Facts, Record, StoreOp};
 use tokio::time::Instant;
 
 /// What became of an event at the door of the queue.
 pub(super) enum Accepted {
     End(End),
-    /// The store could not be asked, and the provider's policy does not refuse then: it is delivered at once, as in sync mode.
+    /// The store could not be asked, and the provider's policy does not refuse then, or a copy is under way because of that:
+    /// it is delivered at once, as in sync mode.
     Unkept(Event),
 }
 
@@ -31,6 +32,14 @@ impl Pipeline {
         let began = Instant::now();
         let mut observed = None;
         loop {
+            // What this process does on its own comes first: a store that has not been told of it would take the event for new.
+            if let Some(key) = event.standing.key() {
+                match self.reserve.write_back(key, &self.store).await {
+                    Ok(WrittenBack::ClaimedHere) => return Accepted::Unkept(event),
+                    Ok(written) => self.telemetry.written_back(written),
+                    Err(error) => return self.without_store(event, &error),
+                }
+            }
             Failpoint::BeforeAppend.reach().await;
             let asked = self.append(&event, observed).await;
             record.facts(Facts { store: began.elapsed(), ..Facts::default() });

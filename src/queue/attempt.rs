@@ -222,8 +222,13 @@ impl Errand<'_> {
         let (lane, holding, event) = (&self.route.lane, self.holding, self.holding.cell.as_ref().map(|key| key.as_str()));
         match fate {
             Fate::Done(done) => {
+                let retention = self.route.provider.retention;
+                // Copies that come while the store is away are known for what they are.
+                if let Some(key) = &holding.cell {
+                    self.pipeline.reserve.recent.put(key, done.clone(), retention);
+                }
                 Failpoint::BeforeComplete.reach().await;
-                let finishing = store.finish(lane, holding, done.clone(), self.route.provider.retention);
+                let finishing = store.finish(lane, holding, done.clone(), retention);
                 match telemetry.store(StoreOp::Finish, finishing).await? {
                     Completed::Own => {}
                     Completed::Lost => tracing::warn!(event, "the store had lost the key of an event that is now done"),

@@ -17,6 +17,7 @@ mod network;
 mod provider;
 mod queue_kill;
 mod queue_outage;
+mod queue_store;
 mod resources;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]

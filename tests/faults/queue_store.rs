@@ -1,0 +1,53 @@
+//! A store that is away, or has lost what it knew, while events are in its queue.
+
+use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::proxy::{Setup, answers, in_front_of};
+use crate::support::redis::RedisProcess;
+use crate::support::sender::stripe;
+
+fn queueing(consumer: &Consumer, redis: &RedisProcess) -> Setup {
+    let queue = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"100ms\", \"100ms\", \"100ms\"]";
+    in_front_of(consumer).store(&redis.url()).table(queue).stripe("mode = \"queue\"\nlease = \"1s\"")
+}
+
+/// Accepts everything once the gate is open.
+async fn behind(gate: &Gate) -> Consumer {
+    let gate = gate.clone();
+    Consumer::deciding(move |_, _| Act::Behind(gate.clone(), Box::new(Act::Answer(200)))).await
+}
+
+#[tokio::test]
+async fn an_event_that_is_under_way_without_the_store_is_not_queued_beside_it() {
+    let (gate, mut redis) = (Gate::closed(), RedisProcess::start());
+    let consumer = behind(&gate).await;
+    let proxy = queueing(&consumer, &redis).stripe("on_store_down = \"local\"").start();
+    redis.kill();
+    proxy.counted("hookonce_store_up", &[], 0.0).await;
+    let first = proxy.sending(&stripe("e1"));
+    consumer.arrived("e1", 1).await;
+    redis.restart();
+    proxy.counted("hookonce_store_up", &[], 1.0).await;
+    proxy.counted("hookonce_store_breaker_open", &[], 0.0).await;
+    let copy = proxy.sending_copies(&stripe("e1"), 1).await;
+    gate.open();
+    let (first, copy) = (first.await.unwrap(), answers(copy).await.remove(0));
+    assert_eq!((first.status, first.outcome()), (200, "store_down"));
+    assert!(copy.is_success() && copy.outcome() != "queued", "{copy:?}");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
+    let marks: Vec<_> = consumer.seen().iter().map(|seen| seen.mark().map(str::to_owned)).collect();
+    assert_eq!(marks, [Some("store-down".to_owned())]);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn what_was_done_from_a_queue_is_known_while_the_store_is_away() {
+    let (consumer, mut redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let proxy = queueing(&consumer, &redis).stripe("on_store_down = \"local\"").start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e1", "done").await;
+    redis.kill();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
+    assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "store_down");
+    assert_eq!((consumer.count("e1"), consumer.count("e2")), (1, 1));
+}
