@@ -14,7 +14,7 @@ use crate::failpoint::Failpoint;
 use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Entry, Mark, StoreError, ToQueue, WrittenBack};
+use crate::store::{Enqueued, Entry, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
 use crate::telemetry::{Facts, Record, StoreOp};
 use tokio::time::Instant;
 
@@ -51,6 +51,7 @@ impl Pipeline {
             let is_observed = provider.dedupe == Dedupe::Observe && observed.is_none();
             match appended {
                 Enqueued::Added(_) => {
+                    self.condition.took_new();
                     Failpoint::AfterAppend.reach().await;
                     event.route.watch.claimed_first();
                     event.route.bell.notify_one();
@@ -134,6 +135,10 @@ impl Pipeline {
 
     /// What cannot be kept is refused, or delivered at once where the provider could not be put off.
     fn without_store(&self, event: Event, error: &StoreError) -> Accepted {
+        // A key that holds something else is that event's trouble alone.
+        if error.kind != StoreErrorKind::Foreign {
+            self.condition.took_none();
+        }
         match self.policy_without_store(&event.route.provider) {
             OnStoreDown::Closed => Accepted::End(Err(Refusal::StoreDown(error.to_string().into()))),
             OnStoreDown::Local | OnStoreDown::Open => Accepted::Unkept(event),

@@ -1,6 +1,8 @@
 //! A store that is away, or has lost what it knew, while events are in its queue.
 
 use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::eventually;
+use crate::support::keys::Keys;
 use crate::support::proxy::{Setup, answers, in_front_of};
 use crate::support::redis::RedisProcess;
 use crate::support::sender::stripe;
@@ -37,6 +39,34 @@ async fn an_event_that_is_under_way_without_the_store_is_not_queued_beside_it() 
     assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
     let marks: Vec<_> = consumer.seen().iter().map(|seen| seen.mark().map(str::to_owned)).collect();
     assert_eq!(marks, [Some("store-down".to_owned())]);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_full_store_takes_no_event_into_its_queue_until_closed_turns_to_local() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let proxy = queueing(&consumer, &redis).stripe("on_store_down = \"closed\"\nclosed_max = \"1s\"").start();
+    assert_eq!(proxy.send(&stripe("before")).await.outcome(), "queued");
+    proxy.in_state("stripe", "before", "done").await;
+    let mut keys = Keys::of(&redis);
+    keys.set("maxmemory", "1");
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "store_down");
+    let is_let_through = async || {
+        assert_eq!(proxy.send(&stripe("before")).await.outcome(), "duplicate");
+        (proxy.send(&stripe("e1")).await.status == 200).then_some(())
+    };
+    eventually("closed is over", is_let_through).await;
+    proxy.in_state("stripe", "e1", "done").await;
+    keys.set("maxmemory", "0");
+    assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "queued");
+    // It has taken an event meanwhile: the time for which it takes none begins anew.
+    keys.set("maxmemory", "1");
+    let refused = proxy.send(&stripe("e3")).await;
+    assert_eq!((refused.status, refused.outcome()), (503, "store_down"));
+    proxy.in_state("stripe", "e2", "done").await;
+    let marks: Vec<_> = consumer.seen().iter().map(|seen| (seen.event_id().to_owned(), seen.mark().map(str::to_owned))).collect();
+    let expected = [("before", None), ("e1", Some("store-down")), ("e2", None)];
+    assert_eq!(marks, expected.map(|(event, mark)| (event.to_owned(), mark.map(str::to_owned))));
     assert!(proxy.stop().await);
 }
 
