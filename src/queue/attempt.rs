@@ -64,8 +64,13 @@ enum Fate {
 
 /// Sends the letter, which was asked for at `since`, and settles it.
 pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) {
-    let Letter { holding, slip, content } = letter;
+    let Letter { holding, mut slip, content } = letter;
     let provider = &route.provider;
+    // A store that has lost something may have lost that this letter was out before.
+    let is_older = |reset| slip.queued_at < reset;
+    if pipeline.reset_for(provider).is_some_and(is_older) {
+        slip.doubt = slip.doubt.or(Some(Mark::StoreReset));
+    }
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
     let age = now().duration_since(slip.queued_at).unwrap_or_default();
     let Some(Kept { delivery, event_id, body }) = content::read(&content) else {

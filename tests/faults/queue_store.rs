@@ -2,10 +2,11 @@
 
 use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::eventually;
+use crate::support::instance::Instance;
 use crate::support::keys::Keys;
 use crate::support::proxy::{Setup, answers, in_front_of};
 use crate::support::redis::RedisProcess;
-use crate::support::sender::stripe;
+use crate::support::sender::{stripe, stripe_with};
 
 fn queueing(consumer: &Consumer, redis: &RedisProcess) -> Setup {
     let queue = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"100ms\", \"100ms\", \"100ms\"]";
@@ -18,6 +19,8 @@ async fn behind(gate: &Gate) -> Consumer {
     Consumer::deciding(move |_, _| Act::Behind(gate.clone(), Box::new(Act::Answer(200)))).await
 }
 
+/// While the store is away an event is delivered at once, as in sync mode. Its copy comes when the store is back, and must
+/// not be taken for new.
 #[tokio::test]
 async fn an_event_that_is_under_way_without_the_store_is_not_queued_beside_it() {
     let (gate, mut redis) = (Gate::closed(), RedisProcess::start());
@@ -40,6 +43,32 @@ async fn an_event_that_is_under_way_without_the_store_is_not_queued_beside_it() 
     let marks: Vec<_> = consumer.seen().iter().map(|seen| seen.mark().map(str::to_owned)).collect();
     assert_eq!(marks, [Some("store-down".to_owned())]);
     assert!(proxy.stop().await);
+}
+
+/// A letter that waits for another of its line has not been out when the store is saved. It is done afterwards, and the
+/// store forgets that.
+#[tokio::test]
+async fn what_a_store_has_forgotten_that_went_back_in_time_is_delivered_again_marked() {
+    let (gate, mut redis) = (Gate::closed(), RedisProcess::start());
+    let consumer = behind(&gate).await;
+    let instance = Instance::start(&queueing(&consumer, &redis).stripe("order_by = { json = \"/customer\" }")).await;
+    for event in ["a1", "a2"] {
+        let delivery = stripe_with(format!("{{\"id\":\"{event}\",\"customer\":\"a\"}}"));
+        assert_eq!(instance.send(&delivery).await.outcome(), "queued");
+    }
+    consumer.arrived("a1", 1).await;
+    Keys::of(&redis).order(&["SAVE"]);
+    gate.open();
+    instance.in_state("stripe", "a2", "done").await;
+    redis.kill();
+    redis.restart();
+    for event in ["a1", "a2"] {
+        consumer.arrived(event, 2).await;
+        instance.in_state("stripe", event, "done").await;
+    }
+    let marks: Vec<_> = consumer.seen().iter().map(|seen| (seen.event_id().to_owned(), seen.mark().map(str::to_owned))).collect();
+    let expected = [("a1", None), ("a2", None), ("a1", Some("unknown")), ("a2", Some("store-reset"))];
+    assert_eq!(marks, expected.map(|(event, mark)| (event.to_owned(), mark.map(str::to_owned))));
 }
 
 #[tokio::test]
