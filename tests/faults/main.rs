@@ -15,6 +15,7 @@ mod instances;
 mod kill;
 mod network;
 mod provider;
+mod queue_fleet;
 mod queue_kill;
 mod queue_outage;
 mod queue_store;
