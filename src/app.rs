@@ -14,12 +14,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Admin};
-use crate::config::{Config, Mode};
+use crate::config::Config;
 use crate::pipeline::Pipeline;
 use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
@@ -114,6 +114,7 @@ struct Shared {
     condition: Arc<Condition>,
     keyring: Arc<Keyring>,
     lifecycle: Lifecycle,
+    started: Instant,
 }
 
 impl App {
@@ -134,6 +135,7 @@ impl App {
             condition: Arc::default(),
             keyring: Arc::new(Keyring::new().map_err(internal)?),
             lifecycle: Lifecycle::default(),
+            started: Instant::now(),
             telemetry,
             config: Arc::clone(&config),
         };
@@ -229,6 +231,7 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
         upstreams,
         attempts: shared.attempts.clone(),
         tasks: TaskTracker::new(),
+        started: shared.started,
         // A token of this runtime's own: its waiters meet on no other core's lock.
         stop: shared.lifecycle.stopping.child_token(),
     };
@@ -237,9 +240,13 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
 
 async fn serve(index: usize, listener: TcpListener, pipeline: Arc<Pipeline>, shared: Shared) {
     let Lifecycle { looked, closing, stopping, .. } = shared.lifecycle;
-    let queued = shared.routes.all().filter(|route| route.provider.mode == Mode::Queue);
     // Each provider's letters are given out by one runtime, which one it is does not matter.
-    let own = queued.enumerate().filter(|(nth, _)| nth % shared.config.workers == index).map(|(_, route)| Arc::clone(route));
+    let own = shared
+        .routes
+        .all()
+        .enumerate()
+        .filter(|(nth, _)| nth % shared.config.workers == index)
+        .map(|(_, route)| Arc::clone(route));
     let dispatching: Vec<_> = own.map(|route| queue::deliver(Arc::clone(&pipeline), route, closing.clone())).collect();
     let everything = async {
         // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::query::Query;
 use super::{Admin, AdminResponse, Denied, json_reply, outcome, range};
-use crate::config::Mode;
 use crate::pipeline::identify::EventKey;
 use crate::store::{Entry, Forgotten, Remembered, entry};
 use crate::telemetry::StoreOp;
@@ -38,7 +37,7 @@ fn keys_of(admin: &Admin, rest: &str) -> Result<Vec<EventKey>, Denied> {
     let route = admin.route(provider)?;
     let mut keys = EventKey::shown_as(&admin.config.store.namespace, &route.provider.name, id);
     // In queue mode an event's key may have to be beside its letter; before, it was not.
-    if route.provider.mode == Mode::Queue {
+    if route.has_letters() {
         let beside = keys.iter().map(|key| admin.store.key_in(&route.lane, key)).filter(|key| !keys.contains(key)).collect();
         keys = [beside, keys].concat();
     }
@@ -108,14 +107,16 @@ fn shown(seen: &Remembered) -> Value {
         Entry::Claimed(claimed) => ("claimed", claimed.attempt, None, claimed.doubt, claimed.at),
         Entry::Failed(failed) => ("failed", failed.attempt, failed.status, failed.doubt, failed.at),
         Entry::Queued(queued) => ("queued", 0, None, None, queued.at),
-        Entry::Done(done) => ("done", done.attempt, Some(done.status), None, done.at),
+        Entry::Done(done) => ("done", done.attempt, Some(done.status).filter(|_| !done.is_dropped()), None, done.at),
     };
+    let is_dropped = matches!(&seen.entry, Entry::Done(done) if done.is_dropped());
     json!({
         "key": seen.key,
         "id": EventKey::stored(&seen.key).id(),
         "state": state,
         "attempt": attempt,
         "status": status,
+        "dropped": is_dropped,
         "doubt": doubt.map(|mark| mark.as_str()),
         "at": rfc3339(at),
         "forgotten_in_s": seen.left.as_secs(),
@@ -128,6 +129,6 @@ pub fn rfc3339(at: SystemTime) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-fn millis(time: Duration) -> u64 {
+pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

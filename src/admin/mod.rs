@@ -1,10 +1,11 @@
-//! The admin side, apart from deliveries: probes, metrics, and what the store knows of an event.
+//! The admin side, apart from deliveries: probes, metrics, what the store knows of an event, and the queue.
 //!
 //! Probes and metrics are open. Everything else needs the token, or, where none is set, a caller on this machine;
 //! whatever changes something always needs the token.
 
 pub mod bypass;
 pub mod events;
+mod letters;
 pub mod moment;
 pub mod monitor;
 mod query;
@@ -40,6 +41,8 @@ use crate::telemetry::Telemetry;
 const CONNECTIONS_MAX: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What needs to be allowed is below these.
+const API: [&str; 3] = ["/api/events", "/api/queue", "/api/bypass"];
 
 pub type AdminResponse = Response<Full<Bytes>>;
 
@@ -93,13 +96,11 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
             (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
-            _ if is_below(path, "/api/events") || is_below(path, "/api/bypass") => {
-                self.api(request, peer).await.unwrap_or_else(Denied::respond)
-            }
+            _ if API.iter().any(|root| is_below(path, root)) => self.api(request, peer).await.unwrap_or_else(Denied::respond),
             (_, "/healthz" | "/readyz" | "/metrics") => Denied::method("GET, HEAD").respond(),
             _ => Denied::new(
                 StatusCode::NOT_FOUND,
-                "there is nothing here; try /metrics, /healthz, /readyz, /api/events or /api/bypass",
+                "there is nothing here; try /metrics, /healthz, /readyz, /api/events, /api/queue or /api/bypass",
             )
             .respond(),
         }
@@ -124,10 +125,10 @@ impl Admin {
     }
 
     async fn allowed(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<AdminResponse, Denied> {
-        if is_below(request.uri().path(), "/api/bypass") {
-            bypass::answer(self, request, peer).await
-        } else {
-            events::answer(self, &request, peer).await
+        match request.uri().path() {
+            path if is_below(path, "/api/bypass") => bypass::answer(self, request, peer).await,
+            path if is_below(path, "/api/queue") => letters::answer(self, &request, peer).await,
+            _ => events::answer(self, &request, peer).await,
         }
     }
 
@@ -215,6 +216,10 @@ impl Denied {
 
     pub fn method(allow: &'static str) -> Self {
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("this path takes {allow}")) }
+    }
+
+    fn reason(&self) -> &str {
+        &self.reason
     }
 
     fn respond(self) -> AdminResponse {

@@ -3,16 +3,18 @@
 
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
 use crate::config::Mode;
 use crate::store::redis::About;
-use crate::store::{Marker, StoreError, StoreErrorKind};
+use crate::store::{Keeping, Marker, StoreError, StoreErrorKind};
 use crate::telemetry::StoreOp;
 
 const EVERY: Duration = Duration::from_millis(500);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
+/// How often a queue leaves word that it is in use.
+const TRACE_EVERY: Duration = Duration::from_secs(600);
 /// A look at the server's own figures, every so many pulses.
 const ABOUT_EVERY: u32 = 20;
 /// Clocks further apart than this are worth a word, whatever the providers tolerate.
@@ -32,6 +34,7 @@ pub async fn watch(admin: &Admin) -> ! {
         is_due: true,
         replaced: None,
         evicted_keys: None,
+        traced: None,
     };
     loop {
         ticks.tick().await;
@@ -46,7 +49,7 @@ pub async fn count_letters(admin: &Admin) -> ! {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        for route in admin.routes.all().filter(|route| route.provider.mode == Mode::Queue) {
+        for route in admin.routes.all().filter(|route| route.has_letters()) {
             match admin.telemetry.store(StoreOp::Letters, admin.store.tally(&route.lane)).await {
                 Ok(tally) => route.watch.queue(&tally, now()),
                 Err(error) => tracing::debug!(provider = route.provider.name, %error, "the queue could not be counted"),
@@ -77,6 +80,8 @@ struct Watch<'a> {
     replaced: Option<SystemTime>,
     /// What the servers have thrown away, when they were asked last.
     evicted_keys: Option<u64>,
+    /// When it was last seen to it that the modes of providers are known.
+    traced: Option<Instant>,
 }
 
 impl Watch<'_> {
@@ -88,7 +93,11 @@ impl Watch<'_> {
         if let Ok(found) = pulse {
             let is_emptied = self.known.as_ref().is_some_and(|known| found.as_ref().is_none_or(|it| !it.is_of_same_store(known)));
             let replaced = admin.store.replaced();
-            self.is_due |= has_come_up || is_emptied || replaced > self.replaced || self.pulses.is_multiple_of(ABOUT_EVERY);
+            self.is_due |= has_come_up
+                || is_emptied
+                || self.is_held_up()
+                || replaced > self.replaced
+                || self.pulses.is_multiple_of(ABOUT_EVERY);
             // A store that fails in the middle of this is looked at again in the next turn, with what was known before.
             match self.look(found, is_emptied, has_come_up).await {
                 Ok(()) => (self.is_due, self.replaced) = (false, replaced),
@@ -117,6 +126,11 @@ impl Watch<'_> {
     /// Compares the marker and the servers with those that were known, and takes in what they say.
     async fn look(&mut self, found: Option<Marker>, is_emptied: bool, has_come_up: bool) -> Result<(), StoreError> {
         let admin = self.admin;
+        if self.is_due {
+            self.look_at_keeping().await?;
+            self.traced = self.traced.filter(|_| !has_come_up && !is_emptied);
+            self.look_at_modes().await?;
+        }
         let servers = if self.is_due { self.ask_servers(has_come_up).await? } else { String::new() };
         let is_replaced = found.as_ref().is_some_and(|found| {
             // By what the servers say; or somebody else has asked them before, and has noted it.
@@ -147,6 +161,48 @@ impl Watch<'_> {
             admin.reserve.recent.clear();
             bypass::reread(admin).await?;
             self.has_news = false;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is accepted for later until the servers have said that they keep it.
+    fn is_held_up(&self) -> bool {
+        let Admin { config, condition, .. } = self.admin;
+        config.has_queue() && !config.queue.accept_loss && condition.keeping() != Some(Keeping::Durable)
+    }
+
+    /// Where events are accepted for later, it matters whether the store can lose them.
+    async fn look_at_keeping(&self) -> Result<(), StoreError> {
+        let admin = self.admin;
+        if !admin.config.has_queue() {
+            return Ok(());
+        }
+        let keeping = admin.store.keeping().await?;
+        if admin.condition.set_keeping(keeping.clone())
+            && let Keeping::Lossy(why) = keeping
+        {
+            let what = if admin.config.queue.accept_loss { "as configured" } else { "until then nothing is accepted for later" };
+            tracing::warn!(why, "an acknowledged event can be lost: {what}");
+        }
+        Ok(())
+    }
+
+    /// A queue leaves word that it is in use; who is not in queue mode looks whether it was.
+    async fn look_at_modes(&mut self) -> Result<(), StoreError> {
+        let admin = self.admin;
+        let is_due = self.traced.is_none_or(|traced| traced.elapsed() > TRACE_EVERY);
+        for route in admin.routes.all().filter(|_| is_due) {
+            match route.provider.mode {
+                Mode::Queue => {
+                    let life = route.provider.retention.max(TRACE_EVERY * 2);
+                    admin.store.leave_trace(&route.lane, life).await?;
+                }
+                Mode::Sync if admin.store.has_trace(&route.lane).await? => route.note_queued(),
+                Mode::Sync => {}
+            }
+        }
+        if is_due {
+            self.traced = Some(Instant::now());
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ use crate::config::{Config, Environment, Flags, Secret};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A probe that takes longer has failed.
 pub const PROBE_PATIENCE: Duration = Duration::from_secs(3);
-/// More than any answer has.
-const ANSWER_BYTES_MAX: u64 = 4 << 20;
+/// More than any answer has: the largest is a letter with its content.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
 const HEADERS_MAX: usize = 32;
 /// The variable that the token is looked for in, unless another is named.
 const TOKEN_VARIABLE: &str = "HOOKONCE_ADMIN_TOKEN";
@@ -101,12 +101,13 @@ impl Access {
 impl Caller {
     /// Asks for JSON. A refusal is printed, with what the instance says of it.
     pub fn json(&self, method: &str, target: &str, body: &str) -> Result<Vec<u8>, ExitCode> {
+        self.answer(method, target, body)?.accepted()
+    }
+
+    /// Asks for whatever the answer may be. That there is none is printed.
+    pub fn answer(&self, method: &str, target: &str, body: &str) -> Result<Answer, ExitCode> {
         let silent = |error| fail(FAILED, format!("http://{} does not answer: {error}", self.address));
-        let answer = self.ask(method, target, body, PATIENCE).map_err(silent)?;
-        match answer.status {
-            200..300 => Ok(answer.body),
-            status => Err(fail(if status == 400 { UNUSABLE } else { FAILED }, answer.reason())),
-        }
+        self.ask(method, target, body, PATIENCE).map_err(silent)
     }
 
     pub fn ask(&self, method: &str, target: &str, body: &str, patience: Duration) -> io::Result<Answer> {
@@ -132,6 +133,14 @@ impl Answer {
         let httparse::Status::Complete(length) = head.parse(&bytes).ok()? else { return None };
         let status = head.code?;
         Some(Self { status, body: bytes.split_off(length) })
+    }
+
+    /// Its body, unless it is a refusal, which is printed.
+    pub fn accepted(self) -> Result<Vec<u8>, ExitCode> {
+        match self.status {
+            200..300 => Ok(self.body),
+            status => Err(fail(if status == 400 { UNUSABLE } else { FAILED }, self.reason())),
+        }
     }
 
     fn reason(&self) -> String {

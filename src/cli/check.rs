@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::config::problem::Report;
 use crate::config::{Config, Environment, Flags, Loaded, Setting, StoreUrl, Upstream};
 use crate::pipeline::upstream::Upstreams;
-use crate::store::{StoreError, StoreSource};
+use crate::store::{Keeping, StoreError, StoreSource};
 
 /// A value longer than this stands alone, so that one long scheme does not push every origin out of sight.
 const VALUE_WIDTH_MAX: usize = 40;
@@ -57,6 +57,12 @@ async fn reach_store(config: &Config) -> Result<String, String> {
     let words = |error: StoreError| error.to_string();
     let store = StoreSource::open(&config.store).map_err(words)?.connect().map_err(words)?;
     store.pulse(&config.store.marker()).await.map_err(words)?;
+    if config.has_queue()
+        && !config.queue.accept_loss
+        && let Keeping::Lossy(why) = store.keeping().await.map_err(words)?
+    {
+        return Err(format!("mode = \"queue\" acknowledges events that it can lose: {why}; or set accept_loss"));
+    }
     match store.about().await.map_err(words)? {
         Some(about) if about.evicts() => {
             Err(format!("maxmemory-policy is {}: forgotten events would be forwarded again; set noeviction", about.policy))

@@ -111,6 +111,8 @@ struct Event {
     state: String,
     attempt: u32,
     status: Option<u16>,
+    #[serde(default)]
+    dropped: bool,
     doubt: Option<String>,
     at: String,
     remembered_until: Option<String>,
@@ -174,6 +176,14 @@ impl Event {
     fn outlook(&self) -> String {
         let marked = |mark: &str| format!("Its next delivery is forwarded, marked `{mark}`.");
         match (self.state.as_str(), &self.doubt, self.lease_left_ms) {
+            ("done", ..) if self.dropped => {
+                "Dropped by an operator before the consumer had accepted it. Its next delivery is answered as a duplicate."
+                    .to_owned()
+            }
+            ("queued", ..) => {
+                "It is in the queue, or a dead letter (hookonce queue show). Its next delivery is answered as a duplicate."
+                    .to_owned()
+            }
             ("done", ..) => "Its next delivery is answered as a duplicate.".to_owned(),
             ("claimed", doubt, None | Some(0)) => {
                 format!("Nobody has settled it in time. {}", marked(doubt.as_deref().unwrap_or("unknown")))

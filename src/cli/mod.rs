@@ -7,12 +7,14 @@ pub mod demo;
 pub mod event;
 pub mod health;
 pub mod providers;
+pub mod queue;
 pub mod run;
 pub mod send;
 pub mod sign;
+mod table;
 pub mod verify;
 
-use std::io::Write as _;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -62,6 +64,8 @@ enum Command {
     Verify(verify::VerifyArgs),
     /// Show what a running instance knows of an event, or let events through again
     Event(event::Args),
+    /// Show what waits in the queue of a running instance, have it tried again, or drop it
+    Queue(queue::Args),
     /// Let a provider's done events through again for a while, marked
     Bypass(bypass::Args),
     /// Ask a running instance whether it is alive, or ready
@@ -80,13 +84,14 @@ pub fn main() -> ExitCode {
         Command::Send(args) => send::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Event(args) => event::run(&args, &environment),
+        Command::Queue(args) => queue::run(&args, &environment),
         Command::Bypass(args) => bypass::run(&args, &environment),
         Command::Health(args) => health::run(&args, &environment),
     }
 }
 
 /// A small runtime for a command that is not serving.
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, std::io::Error> {
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, io::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(future);
     // A thread of its own may still wait for something; whoever told the program to end at once does not.
@@ -96,7 +101,20 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T, std::io::Error> {
 
 /// Prints a line. That nobody reads it is no reason to fail.
 fn say(line: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// Asks whoever sits there; nobody does where the input is no terminal.
+fn is_wanted(question: &str) -> bool {
+    if !io::stdin().is_terminal() {
+        return false;
+    }
+    eprint!("{question} [y/N] ");
+    // An input or output that is gone is a no.
+    let _ = io::stderr().flush();
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
 }
 
 fn fail(code: u8, error: impl std::fmt::Display) -> ExitCode {

@@ -11,6 +11,7 @@ use super::{FAILED, UNUSABLE, block_on, fail};
 use crate::app::App;
 use crate::config::problem::Report;
 use crate::config::{Config, Environment, Flags, Loaded, StoreUrl};
+use crate::store::{Keeping, StoreSource};
 use crate::telemetry::{log, outlet};
 
 #[derive(Debug, clap::Args)]
@@ -42,6 +43,10 @@ async fn serve(loaded: Loaded) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(FAILED, error),
     };
+    if let Some(why) = loss(&config).await {
+        let help = "or write accept_loss = true in [queue]";
+        return fail(UNUSABLE, format!("mode = \"queue\" acknowledges events that this store can lose: {why}; {help}"));
+    }
     let introduction = Introduction::of(&config);
     let app = match App::start(config) {
         Ok(app) => app,
@@ -62,6 +67,20 @@ async fn serve(loaded: Loaded) -> ExitCode {
             tracing::warn!("stopped at once; claims that were open are left to their leases");
             ExitCode::from(FAILED)
         }
+    }
+}
+
+/// What a server can lose of the events that are accepted for later, unless that is accepted. One that does not answer is
+/// asked again while the program serves, and nothing is accepted before.
+async fn loss(config: &Config) -> Option<String> {
+    let is_asked = config.has_queue() && !config.queue.accept_loss && matches!(config.store.url, StoreUrl::Redis(_));
+    if !is_asked {
+        return None;
+    }
+    let store = StoreSource::open(&config.store).ok()?.connect().ok()?;
+    match store.keeping().await {
+        Ok(Keeping::Lossy(why)) => Some(why),
+        Ok(Keeping::Durable) | Err(_) => None,
     }
 }
 

@@ -66,6 +66,13 @@ pub struct Config {
     pub sections: Vec<SectionSettings>,
 }
 
+impl Config {
+    /// Whether a provider's events are accepted for later.
+    pub fn has_queue(&self) -> bool {
+        self.providers.iter().any(|provider| provider.mode == Mode::Queue)
+    }
+}
+
 #[derive(Debug)]
 pub struct Passthrough {
     pub upstream: Upstream,

@@ -14,7 +14,7 @@ use crate::failpoint::Failpoint;
 use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Entry, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
+use crate::store::{Enqueued, Entry, Keeping, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
 use crate::telemetry::{Facts, Record, StoreOp};
 use tokio::time::Instant;
 
@@ -29,6 +29,9 @@ pub(super) enum Accepted {
 impl Pipeline {
     /// Takes responsibility for the event, or finds out that somebody has.
     pub(super) async fn accept(&self, mut event: Event, record: &mut Record) -> Accepted {
+        if let Err(refusal) = self.may_be_kept() {
+            return Accepted::End(Err(refusal));
+        }
         let began = Instant::now();
         let mut observed = None;
         loop {
@@ -97,6 +100,16 @@ impl Pipeline {
         }
     }
 
+    /// An acknowledgement is a promise: where it is not known that the store keeps it, there is none.
+    fn may_be_kept(&self) -> Result<(), Refusal> {
+        match self.condition.keeping() {
+            _ if self.config.queue.accept_loss => Ok(()),
+            Some(Keeping::Durable) => Ok(()),
+            Some(Keeping::Lossy(why)) => Err(Refusal::StoreDown(why.into())),
+            None => Err(Refusal::StoreDown("whether it keeps what it confirms is not known yet".into())),
+        }
+    }
+
     /// `observed`: it is added though it was before, with nothing to tell copies by.
     async fn append(&self, event: &Event, observed: Option<Mark>) -> Result<Enqueued, StoreError> {
         let delivery = event.verified.delivery();
@@ -114,9 +127,28 @@ impl Pipeline {
             line: self.line_of(event),
             content: content::write(delivery, event.id.as_deref(), event.body),
         };
+        if let Some(known) = self.known_from_before(event).await? {
+            return Ok(known);
+        }
         let queue = &self.config.queue;
         let room = Room { letters: queue.max_events as u64, bytes: queue.max_bytes.0, dead_bytes: queue.dead_max_bytes.0 };
         self.telemetry.store(StoreOp::Append, self.store.enqueue(&event.route.lane, to_queue, room)).await
+    }
+
+    /// What is known of the event from when the provider was in sync mode: its key was another one then, where keys have to
+    /// be beside their letters. After a retention nothing is.
+    async fn known_from_before(&self, event: &Event) -> Result<Option<Enqueued>, StoreError> {
+        let Some(key) = event.standing.key() else { return Ok(None) };
+        let before = key.untagged();
+        if before == *key || self.started.elapsed() > event.route.provider.retention {
+            return Ok(None);
+        }
+        let seen = self.telemetry.store(StoreOp::Look, self.store.look(&before)).await?;
+        Ok(seen.and_then(|seen| match (seen.entry, seen.lease_left) {
+            (Entry::Done(done), _) => Some(Enqueued::Done(done)),
+            (Entry::Claimed(_), Some(lease_left)) if !lease_left.is_zero() => Some(Enqueued::InFlight { lease_left }),
+            _ => None,
+        }))
     }
 
     /// Events that agree in what they are ordered by are of one line. What is not there is a line too.

@@ -86,6 +86,8 @@ pub struct Pipeline {
     pub attempts: Bound,
     /// Attempts that go on without their sender; stopping waits for them.
     pub tasks: TaskTracker,
+    /// When the program began.
+    pub started: Instant,
     /// Cancelled when what was never sent must be let go.
     pub stop: CancellationToken,
 }

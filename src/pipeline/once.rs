@@ -150,6 +150,10 @@ impl Pipeline {
         };
         Failpoint::BeforeClaim.reach().await;
         let asked = Instant::now();
+        if let Some(ending) = self.known_from_queue(event, key).await {
+            audience.facts.store = asked.elapsed();
+            return Err(ending);
+        }
         let mut claimed = self.claim(event, key, &terms).await;
         if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
             && event.is_bypassed()
@@ -201,6 +205,19 @@ impl Pipeline {
                 refused @ Ending::Refused(Refusal::Conflict) => observed().ok_or(refused),
                 ending => Err(ending),
             },
+        }
+    }
+
+    /// What is known of the event from when the provider was in queue mode: its key was another one then, where keys have to
+    /// be beside their letters.
+    async fn known_from_queue(&self, event: &Event, key: &EventKey) -> Option<Ending> {
+        let route = &event.route;
+        let before = Some(self.store.key_in(&route.lane, key)).filter(|_| route.was_queued()).filter(|before| before != key)?;
+        let seen = self.telemetry.store(StoreOp::Look, self.store.look(&before)).await.ok().flatten()?;
+        match seen.entry {
+            Entry::Queued(_) => Some(Ending::Queued),
+            Entry::Done(done) => Some(Ending::Done(Arc::new(done))),
+            Entry::Claimed(_) | Entry::Failed(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::request::Parts;
 use http::{Method, header};
@@ -12,7 +13,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::bypass::Bypass;
 use super::refusal::Refusal;
-use crate::config::{Config, PathPattern, Provider, Upstream};
+use crate::config::{Config, Mode, PathPattern, Provider, Upstream};
 use crate::store::backlog::Lane;
 use crate::telemetry::{Limit, ProviderWatch, Telemetry};
 
@@ -29,6 +30,8 @@ pub struct Route {
     pub lane: Lane,
     /// Rung when a letter was added.
     pub bell: Notify,
+    /// Whether its events were accepted for later a while ago, and are not any more.
+    lately_queued: AtomicBool,
 }
 
 /// A place among the deliveries that may be under way at once.
@@ -39,6 +42,24 @@ impl Route {
     pub fn slot(&self) -> Result<Option<Slot>, Refusal> {
         let taken = self.slots.as_ref().map(|slots| Arc::clone(slots).try_acquire_owned()).transpose();
         taken.map_err(|_| Refusal::Limited(Limit::Concurrency))
+    }
+
+    /// Whether there may be letters of its events.
+    pub fn has_letters(&self) -> bool {
+        self.provider.mode == Mode::Queue || self.was_queued()
+    }
+
+    /// Whether events of it may be known by the keys of the other mode.
+    pub fn was_queued(&self) -> bool {
+        self.lately_queued.load(Ordering::Relaxed)
+    }
+
+    pub fn note_queued(&self) {
+        if !self.lately_queued.swap(true, Ordering::Relaxed) {
+            let provider = &self.provider.name;
+            tracing::info!(provider, "was in queue mode until lately: what is left in its queue is delivered");
+            self.bell.notify_one();
+        }
     }
 
     /// Refuses what came with a method that only challenges have.
@@ -74,6 +95,7 @@ impl Routes {
                 bypass: Bypass::default(),
                 lane: Lane::new(&config.store.namespace, &provider.name),
                 bell: Notify::new(),
+                lately_queued: AtomicBool::new(false),
             };
             by_path.entry(provider.path.clone()).or_default().push(Arc::new(route));
         }

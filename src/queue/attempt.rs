@@ -31,6 +31,9 @@ use crate::telemetry::{LetterOutcome, StoreOp};
 const RESETTLE: Duration = Duration::from_millis(100);
 const RESETTLE_MAX: Duration = Duration::from_secs(1);
 
+/// Attempts beyond the schedule that nobody lived to settle. A letter that ends its process each time is a dead one, too.
+const UNSETTLED_MAX: usize = 3;
+
 /// A letter that is out, and whose it is.
 struct Errand<'a> {
     pipeline: &'a Pipeline,
@@ -62,8 +65,8 @@ enum Fate {
     Lost,
 }
 
-/// Sends the letter, which was asked for at `since`, and settles it.
-pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) {
+/// Sends the letter, which was asked for at `since`, and settles it. Tells whether the consumer could be connected to.
+pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) -> bool {
     let Letter { holding, mut slip, content } = letter;
     let provider = &route.provider;
     // A store that has lost something may have lost that this letter was out before.
@@ -73,10 +76,12 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     }
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
     let age = now().duration_since(slip.queued_at).unwrap_or_default();
+    let ends_never = |attempt: usize| attempt > pipeline.config.queue.schedule.len() + UNSETTLED_MAX;
+    if usize::try_from(slip.attempt).is_ok_and(ends_never) {
+        return errand.give_up(slip, "no attempt at it ends").await;
+    }
     let Some(Kept { delivery, event_id, body }) = content::read(&content) else {
-        tracing::error!(provider = provider.name, letter = %holding.id, "a letter cannot be read: it is kept as a dead one");
-        errand.settle(Fate::Dead { slip }).await;
-        return route.watch.letter(LetterOutcome::Dead);
+        return errand.give_up(slip, "it cannot be read").await;
     };
     let (delivery, is_resigned) =
         if pipeline.config.queue.resign { resign(provider, delivery, age, now()) } else { (delivery, false) };
@@ -84,6 +89,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     let sent = errand.tenure.during(errand.send(delivery, event_id.as_deref(), &slip), &errand).await;
     Failpoint::AfterCall.reach().await;
     let upstream = began.elapsed();
+    let is_reached = !matches!(sent, Err(ForwardError::NotSent(NotSent::Connect(_))));
     let is_sent = !matches!(sent, Err(ForwardError::NotSent(_)));
     if is_sent {
         route.watch.upstream_took(upstream);
@@ -91,6 +97,9 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     }
     let (status, attempt, mark) = (sent.as_ref().ok().map(|(response, _)| response.status().as_u16()), slip.attempt, slip.doubt);
     let (fate, outcome, reason) = errand.judge(&sent, slip, body);
+    if let (Fate::Done(done), Some(key)) = (&fate, &holding.cell) {
+        pipeline.reserve.recent.put(key, done.clone(), provider.retention);
+    }
     if outcome == LetterOutcome::Done {
         route.watch.succeeded_at(attempt);
     }
@@ -117,9 +126,19 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
         upstream,
         reason: &reason,
     });
+    is_reached
 }
 
 impl Errand<'_> {
+    /// Makes it a dead letter without another attempt. Tells nothing of the consumer.
+    async fn give_up(&self, slip: Slip, why: &str) -> bool {
+        let (provider, letter) = (&self.route.provider.name, self.holding.id.to_string());
+        tracing::error!(provider, letter, why, "a letter is kept as a dead one");
+        self.settle(Fate::Dead { slip }).await;
+        self.route.watch.letter(LetterOutcome::Dead);
+        true
+    }
+
     async fn send(&self, delivery: Delivery, event_id: Option<&str>, slip: &Slip) -> Sent {
         let (pipeline, provider) = (self.pipeline, &self.route.provider);
         let peer = Peer::of(delivery.peer, pipeline.config.trusted_proxies.as_deref());
@@ -227,13 +246,8 @@ impl Errand<'_> {
         let (lane, holding, event) = (&self.route.lane, self.holding, self.holding.cell.as_ref().map(|key| key.as_str()));
         match fate {
             Fate::Done(done) => {
-                let retention = self.route.provider.retention;
-                // Copies that come while the store is away are known for what they are.
-                if let Some(key) = &holding.cell {
-                    self.pipeline.reserve.recent.put(key, done.clone(), retention);
-                }
                 Failpoint::BeforeComplete.reach().await;
-                let finishing = store.finish(lane, holding, done.clone(), retention);
+                let finishing = store.finish(lane, holding, done.clone(), self.route.provider.retention);
                 match telemetry.store(StoreOp::Finish, finishing).await? {
                     Completed::Own => {}
                     Completed::Lost => tracing::warn!(event, "the store had lost the key of an event that is now done"),

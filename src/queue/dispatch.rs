@@ -1,6 +1,7 @@
 //! Gives letters out to attempts: as many as may be under way at once, as soon as they are due.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -23,12 +24,24 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 const TAKE_BYTES: u64 = 8 << 20;
 /// A store that does not give letters out is asked again after this long.
 const PAUSE: Duration = Duration::from_millis(250);
+/// A consumer that cannot be connected to is tried this often, with one letter: the others need not spend an attempt to learn
+/// what that one has, and whoever comes back is not met by all of them.
+const AWAY: Duration = Duration::from_secs(1);
+/// Attempts in a row that could not connect, until the consumer is taken to be away.
+const AWAY_AFTER: usize = 3;
 
 /// Delivers the letters of one provider until the program closes. Those that are out then are seen to their end; the rest
 /// stays where it is.
 pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: CancellationToken) {
+    // A provider that is in sync mode may have been in the other one.
+    while !route.has_letters() {
+        tokio::select! {
+            () = route.bell.notified() => {}
+            () = closing.cancelled() => return,
+        }
+    }
     let most = route.provider.max_concurrent.unwrap_or(CONCURRENT);
-    let slots = Arc::new(Semaphore::new(most));
+    let (slots, unreached) = (Arc::new(Semaphore::new(most)), Arc::new(AtomicUsize::new(0)));
     loop {
         // One slot at least: what is taken is sent at once.
         let slot = tokio::select! {
@@ -37,7 +50,8 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
         };
         let Ok(slot) = slot else { return };
         let mut free = vec![slot];
-        while let Ok(another) = Arc::clone(&slots).try_acquire_owned() {
+        let is_away = unreached.load(Ordering::Relaxed) >= AWAY_AFTER;
+        while !is_away && let Ok(another) = Arc::clone(&slots).try_acquire_owned() {
             free.push(another);
         }
         let asked = Instant::now();
@@ -47,13 +61,23 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
             Ok(taken) => {
                 let was_full = taken.letters.len() == free.len();
                 for (letter, slot) in taken.letters.into_iter().zip(free) {
-                    let (pipeline, route) = (Arc::clone(&pipeline), Arc::clone(&route));
+                    let (pipeline, route, unreached) = (Arc::clone(&pipeline), Arc::clone(&route), Arc::clone(&unreached));
                     pipeline.tasks.clone().spawn(async move {
-                        attempt(&pipeline, &route, letter, asked).await;
+                        if attempt(&pipeline, &route, letter, asked).await {
+                            unreached.store(0, Ordering::Relaxed);
+                        } else {
+                            unreached.fetch_add(1, Ordering::Relaxed);
+                        }
                         drop(slot);
                     });
                 }
-                if was_full { Duration::ZERO } else { taken.next.unwrap_or(LOOK).min(LOOK) }
+                if is_away {
+                    AWAY
+                } else if was_full {
+                    Duration::ZERO
+                } else {
+                    taken.next.unwrap_or(LOOK).min(LOOK)
+                }
             }
             Err(error) => {
                 tracing::debug!(provider = route.provider.name, %error, "no letters could be had");
@@ -65,7 +89,8 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
         }
         tokio::select! {
             () = sleep(next) => {}
-            () = rung => {}
+            // Who is away is not back because there is more to do.
+            () = rung, if next != AWAY => {}
             () = closing.cancelled() => return,
         }
     }
@@ -75,6 +100,14 @@ async fn take(pipeline: &Pipeline, route: &Route, most: usize) -> Result<Taken, 
     let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
     let terms = TakeTerms { lease: route.provider.lease, most, bytes: TAKE_BYTES, token };
     let taken = pipeline.telemetry.store(StoreOp::Take, pipeline.store.take(&route.lane, terms)).await?;
+    if taken.missing > 0 {
+        let provider = &route.provider.name;
+        tracing::error!(
+            provider,
+            letters = taken.missing,
+            "the store has lost letters, or is moving them: were keys deleted or evicted?"
+        );
+    }
     if !taken.letters.is_empty() {
         Failpoint::AfterTake.reach().await;
     }

@@ -189,20 +189,26 @@ impl Signing<'_> {
         }
     }
 
-    /// Parts beside the timestamp: those that name the headers which are signed, all that are there but the body's own, and
-    /// those that may say anything.
+    /// Parts beside the timestamp: as they stand in a signature that is there already; otherwise those that name the headers
+    /// which are signed, all that are there but the body's own, and those that may say anything.
     fn listed(&self, draft: &Draft) -> Vec<(&str, String)> {
+        let received = draft.received();
+        let text = self.way.signature.read(&received, None).ok();
+        let before = text.as_ref().and_then(|texts| self.way.signature.layout.parse(&texts[0]).ok()).unwrap_or_default();
+        let kept = |name: &str| before.beside().part(name).ok().flatten().map(str::to_owned);
         let names: Vec<&str> = draft.headers.keys().filter(|name| *name != CONTENT_TYPE).map(HeaderName::as_str).collect();
         let sources = self.way.signed.iter().flat_map(|template| template.sources());
         let lists = sources.filter_map(|source| match source {
-            Source::Listed(Listed { list: Site::Part(name), .. }) => Some((name.as_str(), names.join(" "))),
+            Source::Listed(Listed { list: Site::Part(name), .. }) => {
+                Some((name.as_str(), kept(name).unwrap_or_else(|| names.join(" "))))
+            }
             _ => None,
         });
         let lists: Vec<(&str, String)> = lists.collect();
         let sources = self.way.signed.iter().flat_map(|template| template.sources());
         let others = sources.filter_map(|source| match source {
             Source::At(Site::Part(name)) if !lists.iter().any(|(list, _)| list == name) => {
-                Some((name.as_str(), "test".to_owned()))
+                Some((name.as_str(), kept(name).unwrap_or_else(|| "test".to_owned())))
             }
             _ => None,
         });

@@ -12,6 +12,7 @@ use super::backlog::{
 use super::breaker::Breaker;
 use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
 use super::file::FileCells;
+use super::keeping::Keeping;
 use super::memory::MemoryCells;
 use super::redis::{About, RedisCells, RedisServer};
 use crate::config::{StoreConfig, StoreUrl};
@@ -79,6 +80,15 @@ impl Store<AnyCells> {
         match self.cells() {
             AnyCells::Redis(cells) => cells.about().await.map(Some),
             AnyCells::Memory(_) | AnyCells::File(_) => Ok(None),
+        }
+    }
+
+    /// Whether what it has confirmed outlives it.
+    pub async fn keeping(&self) -> Result<Keeping, StoreError> {
+        match self.cells() {
+            AnyCells::Redis(cells) => cells.keeping().await,
+            AnyCells::File(_) => Ok(Keeping::Durable),
+            AnyCells::Memory(_) => Ok(Keeping::Lossy("memory: forgets everything when the program ends".to_owned())),
         }
     }
 

@@ -12,7 +12,8 @@
 //!   and those of a process that died are taken in one way.
 //! - Letters of one line are delivered one at a time, in the order in which they came: only the first of a line is ever due.
 //! - `finish` is a fact and needs no token. `postpone`, `bury` and `renew` act only while the letter is the caller's.
-//! - Times are counted by the store's own clock. Every operation may be sent again with the same values.
+//! - Times are counted by the store's own clock. Every operation may be sent again with the same values: at worst a letter
+//!   that was taken is out for a lease with nobody at work on it.
 
 use std::fmt;
 use std::future::Future;
@@ -101,6 +102,11 @@ impl Lane {
     /// What the names of its own keys begin with.
     pub fn prefix(&self) -> String {
         format!("{}:queue:{}:{}", self.namespace, self.tag(), self.provider)
+    }
+
+    /// The cell that says that the lane is in use, or was within a retention.
+    pub fn trace(&self) -> String {
+        format!("{}:used", self.prefix())
     }
 
     /// The key of an event, where a store has to keep it beside its letter.
@@ -239,6 +245,8 @@ pub struct Taken {
     pub letters: Vec<Letter>,
     /// When the next one is due, if one is waiting: perhaps now.
     pub next: Option<Duration>,
+    /// Letters that were due and are not there: the store has lost them, or has them elsewhere for a moment.
+    pub missing: u64,
 }
 
 /// A letter that is out, with its slip as this attempt has it.

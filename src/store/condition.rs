@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
+use super::keeping::Keeping;
+
 #[derive(Debug, Default)]
 pub struct Condition {
     /// Milliseconds since 1970; nought while nothing was lost.
@@ -17,6 +19,8 @@ pub struct Condition {
     takes_none: AtomicBool,
     // A std mutex: never held across an await.
     takes_none_since: Mutex<Option<Instant>>,
+    /// `None` before anybody could find out.
+    keeping: Mutex<Option<Keeping>>,
 }
 
 impl Condition {
@@ -29,6 +33,17 @@ impl Condition {
     pub fn set_reset(&self, at: Option<SystemTime>) {
         let since = at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
         self.reset.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Whether what the store has confirmed outlives it, as far as is known.
+    pub fn keeping(&self) -> Option<Keeping> {
+        self.keeping.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells whether that is news.
+    pub fn set_keeping(&self, keeping: Keeping) -> bool {
+        let before = self.keeping.lock().unwrap_or_else(PoisonError::into_inner).replace(keeping.clone());
+        before != Some(keeping)
     }
 
     /// How far our clock and the store's lie apart, whichever is ahead.

@@ -110,15 +110,30 @@ pub struct Failed {
     pub at: SystemTime,
 }
 
-/// The consumer accepted the event.
+/// The consumer accepted the event, or an operator has dropped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
+    /// The consumer's status, or `DROPPED`.
     pub status: u16,
     pub body: BodyDigest,
     pub attempt: u32,
     pub at: SystemTime,
     /// The consumer's reply, where duplicates are to be given it.
     pub reply: Option<StoredReply>,
+}
+
+/// No consumer answers so.
+const DROPPED: u16 = 0;
+
+impl Done {
+    /// Nobody accepted it: its letter was cleared away on purpose, and copies are duplicates all the same.
+    pub fn dropped(body: BodyDigest, attempt: u32, at: SystemTime) -> Self {
+        Self { status: DROPPED, body, attempt, at, reply: None }
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.status == DROPPED
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::backlog::{
     Appended, Backlog, CellOf, Filed, Finished, Holding, Lane, LetterId, NewLetter, Over, Revived, Room, Shortage, Slip,
     TakeTerms, Taken, Tally,
 };
-use super::cells::Cells;
+use super::cells::{Cells, Change};
 use super::entry::{self, Done, Entry, Mark, Queued};
 use super::{Completed, Store, StoreError, StoreErrorKind, TURNS, decode, lease_over};
 use crate::pipeline::identify::{BodyDigest, EventKey};
@@ -43,6 +43,16 @@ pub enum Enqueued {
 }
 
 impl<C: Cells + Backlog> Store<C> {
+    /// Leaves word that the lane is in use: whoever does not use it any more has to look there for a while.
+    pub async fn leave_trace(&self, lane: &Lane, life: Duration) -> Result<(), StoreError> {
+        self.breaker.guard(self.cells.put(&lane.trace(), Bytes::from_static(b"1"), life)).await.map(drop)
+    }
+
+    /// Whether the lane is in use, or was lately.
+    pub async fn has_trace(&self, lane: &Lane) -> Result<bool, StoreError> {
+        Ok(self.cells.pulse(&lane.trace()).await?.is_some())
+    }
+
     /// Takes responsibility for the event: once it is added, it is durable.
     pub async fn enqueue(&self, lane: &Lane, event: ToQueue, room: Room) -> Result<Enqueued, StoreError> {
         let at = entry::now();
@@ -63,13 +73,14 @@ impl<C: Cells + Backlog> Store<C> {
             if event.body_matters && entry.body() != event.body {
                 return Ok(Enqueued::Conflict(entry));
             }
-            let (attempt, doubt, at_age) = match entry {
+            // The schedule begins anew: what was tried before was somebody else's.
+            let (doubt, at_age) = match entry {
                 Entry::Done(done) => return Ok(Enqueued::Done(done)),
                 Entry::Queued(queued) => return Ok(Enqueued::Queued(queued)),
-                Entry::Failed(failed) => (failed.attempt, failed.doubt.or(event.doubt), None),
-                Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
+                Entry::Failed(failed) => (failed.doubt.or(event.doubt), None),
+                Entry::Claimed(claimed) => (claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),
             };
-            (slip.attempt, slip.doubt) = (attempt, doubt);
+            slip.doubt = doubt;
             over = Some(Over { value: held, at_age });
         }
         Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
@@ -95,6 +106,8 @@ impl<C: Cells + Backlog> Store<C> {
             Some(before) if before == value => Completed::Own,
             Some(before) => match Entry::decode(&before) {
                 Some(Entry::Queued(queued)) if queued.letter == letter.id => Completed::Own,
+                // Dropped while it was out: the success is the truer word, and the only effect.
+                Some(Entry::Done(done)) if done.is_dropped() => Completed::Own,
                 Some(Entry::Done(_)) => Completed::Again,
                 _ => Completed::Overrun,
             },
@@ -114,6 +127,40 @@ impl<C: Cells + Backlog> Store<C> {
         let doubt = filed.slip.doubt.or(Some(Mark::Replay));
         let slip = Slip { attempt: 0, doubt, ..filed.slip.clone() };
         self.breaker.guard(self.cells.revive(lane, filed.id, slip)).await
+    }
+
+    /// Clears a letter away for good. Its event is recorded as done, so that copies stay duplicates; `body` is its
+    /// fingerprint, for where the cell was lost.
+    pub async fn discard(
+        &self,
+        lane: &Lane,
+        filed: &Filed,
+        body: Option<BodyDigest>,
+        retention: Duration,
+    ) -> Result<(), StoreError> {
+        let seen = match &filed.cell {
+            Some(key) => self.look(key).await?.map(|seen| seen.entry),
+            None => None,
+        };
+        let body = match seen {
+            Some(Entry::Queued(queued)) if queued.letter == filed.id => Some(queued.body),
+            // Somebody else's by now, or done: it says more than we could.
+            Some(_) => None,
+            None => body,
+        };
+        let value = |body| Entry::Done(Done::dropped(body, filed.slip.attempt, entry::now())).encode();
+        let cell = filed.cell.clone().zip(body.map(value)).map(|(key, value)| (key, value, retention));
+        let finished = Finished { id: filed.id, line: filed.line.clone(), cell: cell.clone() };
+        let before = self.breaker.guard(self.cells.finish(lane, finished)).await?;
+        // The consumer accepted it between our look and this: that is put back.
+        if let (Some((key, dropped, life)), Some(before)) = (cell, before)
+            && before != dropped
+            && matches!(Entry::decode(&before), Some(Entry::Done(_)))
+        {
+            let change = Change { from: dropped, to: before, life, at_age: None };
+            self.breaker.guard(self.cells.swap(key.as_str(), change)).await?;
+        }
+        Ok(())
     }
 
     pub async fn letter(&self, lane: &Lane, id: LetterId) -> Result<Option<Filed>, StoreError> {

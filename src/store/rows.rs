@@ -130,7 +130,7 @@ impl<'r, R: Rows> LaneRows<'r, R> {
             }
             note.slip.attempt += 1;
             note.token = Some(terms.token);
-            self.set_due(id, &mut note, Some(now + ms(terms.lease)));
+            self.set_due(id, &mut note, Some(self.after(terms.lease)));
             self.put_note(b's', id, &note);
             let content = self.rows.row(&self.key(b'c', id.bytes()))?.unwrap_or_default();
             bytes += note.bytes;
@@ -143,7 +143,7 @@ impl<'r, R: Rows> LaneRows<'r, R> {
 
     pub fn extend(&mut self, holding: &Holding, lease: Duration) -> Result<bool, StoreError> {
         let Some(mut note) = self.own(holding)? else { return Ok(false) };
-        let due = self.rows.now() + ms(lease);
+        let due = self.after(lease);
         self.set_due(holding.id, &mut note, Some(due));
         self.put_note(b's', holding.id, &note);
         Ok(true)
@@ -164,7 +164,7 @@ impl<'r, R: Rows> LaneRows<'r, R> {
     pub fn postpone(&mut self, holding: &Holding, slip: Slip, pause: Duration) -> Result<bool, StoreError> {
         let Some(mut note) = self.own(holding)? else { return Ok(false) };
         (note.slip, note.token) = (slip, None);
-        let due = self.rows.now() + ms(pause);
+        let due = if pause.is_zero() { self.rows.now() } else { self.after(pause) };
         self.set_due(holding.id, &mut note, Some(due));
         self.put_note(b's', holding.id, &note);
         Ok(true)
@@ -251,6 +251,11 @@ impl<'r, R: Rows> LaneRows<'r, R> {
         let Counts { letters, bytes, dead, dead_bytes, .. } = self.counts()?;
         let oldest = self.list(false, None, 1)?.pop().map(|filed| filed.slip.queued_at);
         Ok(Tally { letters, bytes, dead, dead_bytes, oldest })
+    }
+
+    /// The millisecond that has begun counts for nothing: no lease, and no pause, ends early.
+    fn after(&self, pause: Duration) -> u64 {
+        self.rows.now() + ms(pause) + 1
     }
 
     /// `Differs(None)`: it holds what is to be written.

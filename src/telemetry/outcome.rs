@@ -71,6 +71,7 @@ words!(
         Finish = "finish",
         Postpone = "postpone",
         Bury = "bury",
+        Revive = "revive",
         Letters = "letters",
         Pulse = "pulse",
     }

@@ -14,7 +14,7 @@ async fn commands() -> Vec<String> {
 #[tokio::test]
 async fn help_lists_every_command_and_each_has_its_own() {
     let commands = commands().await;
-    for known in ["run", "check", "demo", "verify", "event", "bypass", "health"] {
+    for known in ["run", "check", "demo", "verify", "event", "queue", "bypass", "health"] {
         assert!(commands.iter().any(|command| command == known), "{known}: {commands:?}");
     }
     for command in commands.iter().filter(|command| *command != "help") {

@@ -7,6 +7,7 @@ mod demo;
 mod event;
 mod health;
 mod help;
+mod queue;
 mod run;
 mod secrets;
 mod senders;

@@ -124,3 +124,37 @@ async fn an_instance_does_not_share_its_port_with_a_second_one() {
     assert_eq!(end.code, Some(1), "{end:?}");
     assert!(end.err.contains(&format!("cannot listen on {listen}")), "{}", end.err);
 }
+
+/// GitHub in queue mode, on this Redis.
+fn queueing(folder: &TempDir, redis: &RedisProcess, upstream: &str) -> Command {
+    let mut command = by_flags(folder, upstream);
+    command.args(["--store", &redis.url()]);
+    command.envs([("HOOKONCE__STORE__NAMESPACE", "test"), ("HOOKONCE__PROVIDERS__GITHUB__MODE", "queue")]);
+    command.env("HOOKONCE__DRAIN__DELAY", "0s");
+    command
+}
+
+#[tokio::test]
+async fn a_queue_on_a_redis_that_may_lose_events_has_to_be_wanted() {
+    let (consumer, folder, redis) = (Consumer::answering(200).await, tempfile::tempdir().unwrap(), RedisProcess::start());
+    let refused = ended(queueing(&folder, &redis, &consumer.url())).await;
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    for word in ["snapshot", "appendfsync always", "accept_loss = true"] {
+        assert!(refused.err.contains(word), "{word}: {}", refused.err);
+    }
+    let mut command = queueing(&folder, &redis, &consumer.url());
+    let mut program = Program::start(command.env("HOOKONCE__QUEUE__ACCEPT_LOSS", "true"));
+    let (listen, _) = serving(&program).await;
+    assert_eq!(at("/", github("e1")).send(listen).await.outcome(), "queued");
+    consumer.arrived("e1", 1).await;
+    program.signal("TERM");
+    assert_eq!(program.ended().await.code(), Some(0), "{}", program.err());
+    assert!(program.err().contains("can be lost"), "{}", program.err());
+    let () = redis.ask(&["CONFIG", "SET", "appendonly", "yes"]).await;
+    let () = redis.ask(&["CONFIG", "SET", "appendfsync", "always"]).await;
+    let mut program = Program::start(&mut queueing(&folder, &redis, &consumer.url()));
+    let (listen, _) = serving(&program).await;
+    assert_eq!(at("/", github("e2")).send(listen).await.outcome(), "queued");
+    program.signal("TERM");
+    assert_eq!(program.ended().await.code(), Some(0), "{}", program.err());
+}

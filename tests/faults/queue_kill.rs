@@ -91,7 +91,7 @@ async fn killed_at(place: String, fate: Fate, (store, lease): (String, Duration)
     let mut command = hookonce();
     command.env("HOOKONCE_FAILPOINT", &place);
     let mut first = Instance::start_as(command, &setup).await;
-    // The marker, which is no event's, is written in the first turn of the watch: over when the second begins.
+    // The marker and the trace, which are no event's, are written in the first turn of the watch: over when the second begins.
     eventually("a second look at the store", async || {
         let looks = first.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
         (looks >= 2.0).then_some(())
@@ -151,16 +151,16 @@ async fn at_each_step_what_was_acknowledged_is_delivered_and_only_what_may_have_
 async fn at_each_step_of_a_queue_on_files() {
     let (consumer, mut kills) = (consumer().await, JoinSet::new());
     let folder = tempfile::tempdir().unwrap();
-    // Cells are written by the marker, the append and the end; commits are those, and the taking between the last two. The
-    // marker is not flushed, and the flush of the append keeps nobody from writing.
+    // Cells are written by the marker, the trace of the queue, the append and the end; commits are those, and the taking between
+    // the last two. The marker is not flushed, and the flush of the append keeps nobody from writing.
     let of_files = [
-        ("before-write:2", UNHEARD_OF),
-        ("after-write:2", NEVER_TAKEN),
-        ("before-sync", APPENDED),
-        ("after-sync", APPENDED),
-        ("after-write:3", NEVER_SENT),
-        ("before-write:3", SENT),
-        ("after-write:4", DONE),
+        ("before-write:3", UNHEARD_OF),
+        ("after-write:3", NEVER_TAKEN),
+        ("before-sync:2", APPENDED),
+        ("after-sync:2", APPENDED),
+        ("after-write:4", NEVER_SENT),
+        ("before-write:4", SENT),
+        ("after-write:5", DONE),
     ];
     for (place, fate) in of_all_stores().chain(of_files) {
         let store = format!("file:{}", folder.path().join(place).display());

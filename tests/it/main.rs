@@ -2,6 +2,32 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+/// Runs on a store without a server, on one in a file, and on Redis.
+macro_rules! on_each_store {
+    ($($name:ident)*) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name("memory:").await;
+            })*
+        }
+        mod file {
+            $(#[tokio::test]
+            async fn $name() {
+                let directory = tempfile::tempdir().unwrap();
+                super::$name(&format!("file:{}/store", directory.path().display())).await;
+            })*
+        }
+        mod redis {
+            $(#[tokio::test]
+            async fn $name() {
+                let server = crate::support::redis::RedisProcess::start();
+                super::$name(&server.url()).await;
+            })*
+        }
+    };
+}
+
 mod admin;
 mod commands;
 mod crash;
@@ -12,6 +38,7 @@ mod handshake;
 mod hang_up;
 mod instances;
 mod keyring;
+mod letters;
 mod log_lines;
 mod once;
 mod policies;

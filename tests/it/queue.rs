@@ -27,32 +27,6 @@ async fn attempts(proxy: &Proxy, provider: &str, result: &str) -> f64 {
     proxy.metrics().await.value("hookonce_queue_attempts_total", &[("provider", provider), ("result", result)])
 }
 
-/// Runs on a store without a server, on one in a file, and on Redis.
-macro_rules! on_each_store {
-    ($($name:ident)*) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name("memory:").await;
-            })*
-        }
-        mod file {
-            $(#[tokio::test]
-            async fn $name() {
-                let directory = tempfile::tempdir().unwrap();
-                super::$name(&format!("file:{}/store", directory.path().display())).await;
-            })*
-        }
-        mod redis {
-            $(#[tokio::test]
-            async fn $name() {
-                let server = crate::support::redis::RedisProcess::start();
-                super::$name(&server.url()).await;
-            })*
-        }
-    };
-}
-
 on_each_store! {
     an_event_is_acknowledged_before_the_consumer_has_it
     what_the_consumer_gets_is_what_came
@@ -65,6 +39,7 @@ on_each_store! {
     order_is_kept_where_it_is_asked_for
     a_line_moves_on_as_soon_as_its_first_is_done
     what_is_left_at_a_stop_is_delivered_after_the_next_start
+    events_are_known_when_the_mode_changes
 }
 
 async fn an_event_is_acknowledged_before_the_consumer_has_it(store: &str) {
@@ -268,6 +243,128 @@ async fn a_key_in_redis_is_beside_its_letter() {
     assert!(cell.starts_with("test:github:{q") && cell.ends_with("}:e1"), "{names:?}");
     assert_eq!(keys.ttl(cell), -1, "it has no end while the event is in the queue");
     let tag = &cell[cell.find('{').unwrap()..=cell.find('}').unwrap()];
-    assert!(names.iter().filter(|name| name.contains("queue")).all(|name| name.contains(tag)), "{names:?}");
+    assert!(names.iter().filter(|name| name.contains(":github:")).all(|name| name.contains(tag)), "{names:?}");
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn nothing_is_accepted_by_a_redis_that_may_lose_it() {
+    let (consumer, server) = (Consumer::answering(200).await, RedisProcess::start());
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").store(&server.url()).start();
+    let refused = proxy.send(&stripe("e1")).await;
+    assert_eq!((refused.status, refused.outcome()), (503, "store_down"));
+    let mut keys = Keys::of(&server);
+    keys.order(&["CONFIG", "SET", "appendonly", "yes"]);
+    keys.order(&["CONFIG", "SET", "appendfsync", "always"]);
+    let is_accepted = async || (proxy.send(&stripe("e1")).await.outcome() == "queued").then_some(());
+    eventually("it is accepted", is_accepted).await;
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+}
+
+async fn events_are_known_when_the_mode_changes(store: &str) {
+    // What is in memory ends with the program.
+    if store == "memory:" {
+        return;
+    }
+    let consumer =
+        Consumer::deciding(|seen, nth| Act::Answer(if seen.event_id() == "late" && nth == 1 { 503 } else { 200 })).await;
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"300ms\"]";
+    let (sync, queue) =
+        (in_front_of(&consumer).store(store), in_front_of(&consumer).both("mode = \"queue\"").table(table).store(store));
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "forwarded");
+    proxy.in_state("stripe", "e1", "done").await;
+    assert!(proxy.stop().await);
+    let proxy = queue.start();
+    assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
+    assert_eq!(proxy.send(&stripe("e2")).await.outcome(), "queued");
+    proxy.in_state("stripe", "e2", "done").await;
+    assert_eq!(proxy.send(&stripe("late")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "stripe", "failed").await == 1.0).then_some(())).await;
+    assert!(proxy.stop().await);
+    let proxy = sync.start();
+    for event in ["e1", "e2", "late"] {
+        assert_eq!(proxy.send(&stripe(event)).await.outcome(), "duplicate", "{event}");
+    }
+    consumer.arrived("late", 2).await;
+    assert_eq!(proxy.send(&stripe("e3")).await.outcome(), "forwarded");
+    assert!(proxy.stop().await);
+    assert_eq!((consumer.count("e1"), consumer.count("e2"), consumer.count("late")), (1, 1, 2));
+}
+
+#[tokio::test]
+async fn a_consumer_that_is_away_is_tried_with_one_letter_at_a_time() {
+    let socket = Consumer::absent();
+    let address = socket.local_addr().unwrap();
+    let consumer = Consumer::answering(200).await;
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"100ms\", \"100ms\", \"100ms\", \"100ms\"]";
+    let setup = in_front_of(&consumer).upstream(&format!("http://{address}")).both("mode = \"queue\"").table(table);
+    let proxy = setup.start();
+    for nth in 0..200 {
+        assert_eq!(proxy.send(&stripe(&format!("e{nth}"))).await.outcome(), "queued");
+    }
+    let spent = attempts(&proxy, "stripe", "failed").await;
+    assert!(spent < 60.0, "{spent}: most have not been tried");
+    let back = Consumer::on(socket.listen(64).unwrap(), |_, _| Act::Answer(200));
+    eventually("all have come", async || (back.counts().len() == 200).then_some(())).await;
+    holds(&proxy, "stripe", 0.0, 0.0).await;
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_line_does_not_wait_between_its_events() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = queueing(&consumer).stripe("order_by = { json = \"/customer\" }").start();
+    let began = std::time::Instant::now();
+    for nth in 0..40 {
+        let body = format!("{{\"id\":\"e{nth}\",\"customer\":\"a\"}}");
+        assert_eq!(proxy.send(&stripe_with(body)).await.outcome(), "queued");
+    }
+    eventually("all have come", async || (consumer.counts().len() == 40).then_some(())).await;
+    // At a look every half second, it would take twenty seconds.
+    assert!(began.elapsed() < std::time::Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_letter_that_redis_has_lost_holds_up_nobody() {
+    let (consumer, server) =
+        (Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 503 } else { 200 })).await, RedisProcess::start());
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"200ms\"]";
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"\nlease = \"1s\"").table(table).store(&server.url()).start();
+    assert_eq!(proxy.send(&github("lost")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "github", "failed").await == 1.0).then_some(())).await;
+    let mut keys = Keys::of(&server);
+    for name in keys.names().iter().filter(|name| name.contains(":letter:")) {
+        keys.remove(name);
+    }
+    assert_eq!(proxy.send(&github("e2")).await.outcome(), "queued");
+    proxy.in_state("github", "e2", "done").await;
+    assert_eq!(consumer.count("lost"), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_letter_that_nobody_lives_to_settle_ends_as_a_dead_one() {
+    let (consumer, server) = (Consumer::answering(200).await, RedisProcess::start());
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"1h\"]";
+    let setup = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(&server.url());
+    let absent = Consumer::absent();
+    let away = setup.clone().upstream(&format!("http://{}", absent.local_addr().unwrap()));
+    let proxy = away.start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "github", "failed").await == 1.0).then_some(())).await;
+    assert!(proxy.stop().await);
+    // As after processes that died with it in their hands.
+    let mut keys = Keys::of(&server);
+    let names = keys.names();
+    let letter = names.iter().find(|name| name.contains(":letter:")).unwrap();
+    let due = names.iter().find(|name| name.ends_with("github:due")).unwrap();
+    keys.order(&["HSET", letter, "attempt", "5", "token", "AAECAwQFBgcICQoLDA0ODw"]);
+    keys.order(&["ZADD", due, "0", letter.rsplit(':').next().unwrap()]);
+    let proxy = setup.start();
+    holds(&proxy, "github", 0.0, 1.0).await;
+    assert!(consumer.seen().is_empty());
     assert!(proxy.stop().await);
 }

@@ -1,9 +1,13 @@
 //! A user with the rights that the documentation gives, and no others. The contract runs as that user too.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use hookonce::store::StoreErrorKind;
+use hookonce::store::backlog::{Appended, Backlog, CellOf, Finished, Lane, LetterId, NewLetter, Revived, Room, Slip, TakeTerms};
 use hookonce::store::cells::{AtAge, Cells, Change, StoreError, Swapped};
+use hookonce::store::entry::now;
 use hookonce::store::redis::RedisCells;
+use hookonce::store::{Keeping, StoreErrorKind, Token};
 
 use crate::support::redis::RedisProcess;
 use crate::support::rights::{LOGIN, Line};
@@ -43,6 +47,56 @@ async fn every_right_that_is_given_is_needed() {
         let fewer: Vec<&str> = words.iter().copied().filter(|word| *word != right).collect();
         let error = everything(&with_rights(&process, &fewer).await).await.expect_err(right);
         assert_eq!(error.kind, StoreErrorKind::Refused, "{error}");
+    }
+}
+
+/// Everything that is done with letters. Each right is needed by one of these at least.
+async fn everything_with_letters(cells: &RedisCells) -> Result<(), StoreError> {
+    let lane = Lane::new("test", event_key().as_str().rsplit(':').next().unwrap());
+    let (token, room) = (Token::random().unwrap(), Room { letters: 9, bytes: 999, dead_bytes: 999 });
+    let slip = Slip { attempt: 0, doubt: None, status: None, queued_at: now() };
+    let letter = || NewLetter {
+        id: LetterId::new(now()).unwrap(),
+        cell: Some(CellOf { key: lane.beside(&event_key()), value: "1q".into(), over: None }),
+        line: Some("line".to_owned()),
+        slip: slip.clone(),
+        content: "x".into(),
+    };
+    let first = letter();
+    assert_eq!(cells.append(&lane, first.clone(), room).await?, Appended::Added);
+    assert_eq!(cells.append(&lane, letter(), room).await?, Appended::Added);
+    let terms = TakeTerms { lease: RETENTION, most: 9, bytes: 9, token };
+    let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
+    assert!(cells.extend(&lane, &holding, RETENTION).await?);
+    assert!(cells.postpone(&lane, &holding, slip.clone(), Duration::ZERO).await?);
+    let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
+    assert!(cells.bury(&lane, &holding, slip.clone(), true).await?);
+    assert_eq!(cells.list(&lane, true, None, 9).await?.len(), 1);
+    assert_eq!(cells.revive(&lane, first.id, slip.clone()).await?, Revived::Revived);
+    assert!(cells.letter(&lane, first.id).await?.is_some());
+    assert_eq!(cells.tally(&lane).await?.letters, 2);
+    let cell = first.cell.map(|cell| (cell.key, Bytes::from_static(b"1d"), RETENTION));
+    cells.finish(&lane, Finished { id: first.id, line: first.line, cell }).await?;
+    match cells.keeping().await? {
+        Keeping::Lossy(why) if why.contains("not allowed") => Err(StoreError::new(StoreErrorKind::Refused, why)),
+        _ => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn every_right_for_letters_is_needed() {
+    let process = RedisProcess::start();
+    // Where there is no log it is not asked how that is written.
+    let () = process.ask(&["CONFIG", "SET", "appendonly", "yes"]).await;
+    let (server, queue) = (Line::Server.words(), Line::Queue.words());
+    let rights: Vec<&str> = queue.iter().copied().filter(|word| word.starts_with('+')).collect();
+    assert!(rights.len() > 10, "{rights:?}");
+    everything_with_letters(&with_rights(&process, &[&server[..], &rights].concat()).await).await.unwrap();
+    for right in &rights {
+        let fewer: Vec<&str> = rights.iter().copied().filter(|word| word != right).collect();
+        let cells = with_rights(&process, &[&server[..], &fewer].concat()).await;
+        let error = everything_with_letters(&cells).await.expect_err(right);
+        assert_eq!(error.kind, StoreErrorKind::Refused, "{right}: {error}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `hookonce event forget --provider P --since T`: counts first, asks, and forgets; the instance is asked slice by slice.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::Forget;
 use crate::cli::caller::{Caller, encoded, parsed};
-use crate::cli::{FAILED, fail, say};
+use crate::cli::{FAILED, fail, is_wanted, say};
 
 /// One slice of a walk, as the instance tells of it.
 #[derive(Debug, Deserialize)]
@@ -47,7 +47,7 @@ pub(super) fn forget(caller: &Caller, args: &Forget, provider: &str, since: &str
     if !args.access.json {
         say(format_args!("{provider}, done from {since} to {until}: {done} to forget, {in_flight} in flight and left alone"));
     }
-    if done > 0 && !args.yes && !is_wanted() {
+    if done > 0 && !args.yes && !is_wanted("Forget them?") {
         return Err(fail(FAILED, "nothing was forgotten; --yes goes on without asking"));
     }
     let told = if done > 0 { walk(caller, "DELETE", provider, &mut range)? } else { counted };
@@ -91,17 +91,4 @@ impl Total {
         self.in_flight += slice.in_flight;
         self.forgotten += slice.forgotten;
     }
-}
-
-/// Asks whoever sits there; nobody does where the input is no terminal.
-fn is_wanted() -> bool {
-    if !io::stdin().is_terminal() {
-        return false;
-    }
-    eprint!("Forget them? [y/N] ");
-    // An input or output that is gone is a no.
-    let _ = io::stderr().flush();
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line);
-    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
 }

@@ -1,19 +1,12 @@
 //! Events for people, one a line.
 
 use super::Event;
+use crate::cli::table::table;
 
 const COLUMNS: [&str; 7] = ["event", "state", "attempt", "status", "doubt", "when", "remembered until"];
 
-/// The table, with a line break behind each line and none of the blanks that would end it.
 pub(super) fn of(events: &[Event]) -> String {
-    let rows: Vec<[String; 7]> = std::iter::once(COLUMNS.map(str::to_owned)).chain(events.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; 7] = std::array::from_fn(width);
-    let line = |row: &[String; 7]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    table(COLUMNS, events.iter().map(row))
 }
 
 fn row(event: &Event) -> [String; 7] {
@@ -22,7 +15,11 @@ fn row(event: &Event) -> [String; 7] {
         event.id.clone(),
         event.state.clone(),
         event.attempt.to_string(),
-        event.status.map_or_else(|| or_dash(None), |status| status.to_string()),
+        match event.status {
+            _ if event.dropped => "dropped".to_owned(),
+            Some(status) => status.to_string(),
+            None => or_dash(None),
+        },
         or_dash(event.doubt.as_deref()),
         to_second(&event.at),
         event.remembered_until.as_deref().map_or_else(|| "for ever".to_owned(), to_second),
@@ -45,6 +42,7 @@ mod tests {
             state: "done".to_owned(),
             attempt: 12,
             status,
+            dropped: false,
             doubt: None,
             at: "2026-11-16T05:20:01.123Z".to_owned(),
             remembered_until: Some("2026-11-19T05:20:01Z".to_owned()),

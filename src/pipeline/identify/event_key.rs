@@ -50,6 +50,13 @@ impl EventKey {
         Self(format!("{namespace}:{provider}:{tag}:{id}").into())
     }
 
+    /// The same without a tag.
+    pub fn untagged(&self) -> Self {
+        let mut parts = self.0.splitn(3, ':');
+        let (namespace, provider) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        Self(format!("{namespace}:{provider}:{}", self.id()).into())
+    }
+
     /// What stands behind namespace and provider, neither of which has a colon, and behind a tag.
     pub fn id(&self) -> &str {
         let id = self.0.splitn(3, ':').nth(2).unwrap_or_default();

@@ -107,7 +107,7 @@ impl Backlog for RedisCells {
 
     async fn take(&self, lane: &Lane, terms: TakeTerms) -> Result<Taken, StoreError> {
         let keys = Keys::of(lane);
-        let (letters, next): (Vec<TakenLetter>, i64) = self
+        let (letters, next, missing): (Vec<TakenLetter>, i64, u64) = self
             .settle_letter(&keys, &TAKE, |form| {
                 let call = keys.call(form, &[]).arg(millis(terms.lease));
                 call.arg(terms.most).arg(terms.bytes).arg(terms.token.to_string())
@@ -118,7 +118,7 @@ impl Backlog for RedisCells {
             slip,
             content,
         });
-        Ok(Taken { letters: letters.collect(), next: u64::try_from(next).ok().map(Duration::from_millis) })
+        Ok(Taken { letters: letters.collect(), next: u64::try_from(next).ok().map(Duration::from_millis), missing })
     }
 
     async fn extend(&self, lane: &Lane, holding: &Holding, lease: Duration) -> Result<bool, StoreError> {

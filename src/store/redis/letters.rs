@@ -14,6 +14,8 @@ const COMMON: &str = r"
 local due, old, dead, tally = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The millisecond that has begun counts for nothing: no lease, and no pause, ends early.
+local function after(pause) return now + pause + 1 end
 local prefix = ARGV[1]
 local function leave(line, id)
     if line == '' then return end
@@ -82,19 +84,23 @@ return {0}",
     )
 });
 
-/// ARGV: prefix, lease in ms, most letters, most bytes, token. All is looked at before anything is changed: a letter may be
-/// on its way to another server.
+/// ARGV: prefix, lease in ms, most letters, most bytes, token. A letter that is not there may be on its way to another
+/// server, or somebody has thrown it away: it is looked for again after a lease, and holds nobody up.
 pub(super) static TAKE: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
-local notes, taken, bytes = {}, {}, 0
+local notes, taken, bytes, missing = {}, {}, 0, 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[3])) do
     if bytes >= tonumber(ARGV[4]) then break end
     local letter = prefix .. ':letter:' .. id
     local note = redis.call('HMGET', letter, 'content', 'attempt', 'doubt', 'status', 'queued', 'cell', 'line', 'token')
-    if not note[1] then return redis.error_reply('TRYAGAIN a letter is not here') end
-    bytes = bytes + #note[1]
-    notes[#notes + 1] = {id, letter, note}
+    if note[1] then
+        bytes = bytes + #note[1]
+        notes[#notes + 1] = {id, letter, note}
+    else
+        missing = missing + 1
+        redis.call('ZADD', due, after(ARGV[2]), id)
+    end
 end
 for _, found in ipairs(notes) do
     local id, letter, note = found[1], found[2], found[3]
@@ -105,12 +111,12 @@ for _, found in ipairs(notes) do
         if note[8] ~= '' and note[3] == '' then note[3] = 'unknown' end
         note[2] = note[2] + 1
         redis.call('HSET', letter, 'attempt', note[2], 'doubt', note[3], 'token', ARGV[5])
-        redis.call('ZADD', due, now + ARGV[2], id)
+        redis.call('ZADD', due, after(ARGV[2]), id)
         taken[#taken + 1] = {id, note[1], note[2], note[3], note[4], note[5], note[6], note[7]}
     end
 end
 local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-return {taken, first[2] and math.max(0, first[2] - now) or -1}",
+return {taken, first[2] and math.max(0, first[2] - now) or -1, missing}",
     )
 });
 
@@ -119,7 +125,7 @@ pub(super) static EXTEND: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
 if not own(KEYS[5], ARGV[3]) then return 0 end
-redis.call('ZADD', due, now + ARGV[4], ARGV[2])
+redis.call('ZADD', due, after(ARGV[4]), ARGV[2])
 return 1",
     )
 });
@@ -141,7 +147,7 @@ pub(super) static POSTPONE: LazyLock<Forms> = LazyLock::new(|| {
         r"
 if not own(KEYS[5], ARGV[3]) then return 0 end
 redis.call('HSET', KEYS[5], 'attempt', ARGV[4], 'doubt', ARGV[5], 'status', ARGV[6], 'token', '')
-redis.call('ZADD', due, now + ARGV[8], ARGV[2])
+redis.call('ZADD', due, ARGV[8] == '0' and now or after(ARGV[8]), ARGV[2])
 return 1",
     )
 });

@@ -32,6 +32,7 @@ use redis::{FromRedisValue, RedisError, TlsCertificates, Value, cmd};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, StoreErrorKind, Swapped};
+use super::keeping::Keeping;
 use crate::config::{RedisUrl, Topology};
 pub use about::About;
 use call::{Call, Lua};
@@ -202,6 +203,27 @@ impl RedisCells {
         let (seconds, micros): (u64, u64) = self.ask(To::Node(master), cmd("TIME").into(), deadline).await?;
         let clock = UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
         Ok(About { clock: Some(clock), ..About::parse(&text) })
+    }
+
+    /// Whether what the masters have confirmed is on their disks.
+    pub async fn keeping(&self) -> Result<Keeping, StoreError> {
+        let deadline = self.deadline();
+        let view = self.view(deadline).await?;
+        let each = view.masters.iter().map(|master| self.keeping_of(master, deadline));
+        Ok(Keeping::worst(try_join_all(each).await?))
+    }
+
+    async fn keeping_of(&self, master: &Arc<Node>, deadline: Instant) -> Result<Keeping, StoreError> {
+        let text: String = self.ask(To::Node(master), Call::from(cmd("INFO")).arg("persistence"), deadline).await?;
+        let has_log = text.lines().any(|line| line.trim() == "aof_enabled:1");
+        let asking = Call::from(cmd("CONFIG")).arg("GET").arg("appendfsync");
+        let sync = match self.ask::<Vec<String>>(To::Node(master), asking, deadline).await {
+            Ok(pair) => pair.into_iter().nth(1),
+            // Not for us to ask.
+            Err(error) if error.kind == StoreErrorKind::Refused => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Keeping::of_redis(has_log, sync.as_deref()))
     }
 
     async fn read_until(&self, key: &str, deadline: Instant) -> Result<Option<Held>, StoreError> {
