@@ -1,4 +1,5 @@
-//! Places between an event's claim and its settlement where a test stops the program, to kill it there.
+//! Places between an event's claim, or its way into the queue, and its settlement where a test stops the program, to kill
+//! it there.
 //!
 //! They are built with the feature `failpoints` only: without it every call is empty and the variable is not read.
 //! `HOOKONCE_FAILPOINT=after-claim` names the place; `after-write:2` means the second time that anybody comes there, and
@@ -21,8 +22,11 @@ words!(
         AfterComplete = "after-complete",
         BeforeRelease = "before-release",
         AfterRelease = "after-release",
+        BeforeAppend = "before-append",
         AfterAppend = "after-append",
         AfterTake = "after-take",
+        BeforeBury = "before-bury",
+        AfterBury = "after-bury",
         BeforeWrite = "before-write",
         AfterWrite = "after-write",
         BeforeSync = "before-sync",

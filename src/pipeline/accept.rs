@@ -16,13 +16,14 @@ use crate::failpoint::Failpoint;
 use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Keeping, Mark, StoreError, StoreErrorKind, ToQueue};
+use crate::store::{Enqueued, Keeping, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
 use crate::telemetry::{Facts, Record, StoreOp};
 
 /// What became of an event at the door of the queue.
 pub(super) enum Accepted {
     End(End),
-    /// The store could not be asked, and the provider's policy does not refuse then: it is delivered at once, as in sync mode.
+    /// The store could not be asked, and the provider's policy does not refuse then, or a copy is under way because of that:
+    /// it is delivered at once, as in sync mode.
     Unkept(Event),
 }
 
@@ -62,6 +63,15 @@ impl Pipeline {
         let began = Instant::now();
         let mut observed = None;
         for _ in 0..TURNS {
+            // What this process does on its own comes first: a store that has not been told of it would take the event for new.
+            if let Some(key) = event.standing.key() {
+                match self.reserve.write_back(key, &self.store).await {
+                    Ok(WrittenBack::ClaimedHere) => return Accepted::Unkept(event),
+                    Ok(written) => self.telemetry.written_back(written),
+                    Err(error) => return self.without_store(event, &error),
+                }
+            }
+            Failpoint::BeforeAppend.reach().await;
             let asked = self.append(&event, observed).await;
             record.facts(Facts { store: began.elapsed(), ..Facts::default() });
             let appended = match asked {
@@ -92,6 +102,7 @@ impl Pipeline {
         };
         Ok(match appended {
             Enqueued::Added(_) => {
+                self.condition.took_new();
                 Failpoint::AfterAppend.reach().await;
                 watch.claimed_first();
                 event.route.bell.notify_one();
@@ -196,6 +207,10 @@ impl Pipeline {
 
     /// What cannot be kept is refused, or delivered at once where the provider could not be put off.
     fn without_store(&self, event: Event, error: &StoreError) -> Accepted {
+        // A key that holds something else is that event's trouble alone.
+        if error.kind != StoreErrorKind::Foreign {
+            self.condition.took_none();
+        }
         match self.policy_without_store(&event.route.provider) {
             OnStoreDown::Closed => Accepted::End(Err(Refusal::StoreDown(error.to_string().into()))),
             OnStoreDown::Local | OnStoreDown::Open => Accepted::Unkept(event),

@@ -2,7 +2,7 @@
 //! `settling`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{Response, StatusCode};
 use http_body_util::Full;
@@ -298,11 +298,16 @@ impl Pipeline {
     /// Whether the store may have lost what it knew of this event.
     pub(super) fn is_lost_to_reset(&self, event: &Event) -> bool {
         let provider = &event.route.provider;
-        let reset = self.condition.reset().max(self.store.replaced());
-        let (Some(reset), Some(rule)) = (reset, &provider.event_time) else { return false };
+        let (Some(reset), Some(rule)) = (self.reset_for(provider), &provider.event_time) else { return false };
+        rule.read(&event.verified.delivery().received()).is_some_and(|at| at < reset)
+    }
+
+    /// When the store may have lost what it knew of the provider's events.
+    pub(crate) fn reset_for(&self, provider: &Provider) -> Option<SystemTime> {
+        let reset = self.condition.reset().max(self.store.replaced())?;
         // After a retention it would have been forgotten in any case.
         let is_over = now().duration_since(reset).is_ok_and(|since| since > provider.retention);
-        !is_over && rule.read(&event.verified.delivery().received()).is_some_and(|at| at < reset)
+        (!is_over).then_some(reset)
     }
 
     fn kept_by(&self, keeper: Keeper) -> &Store {

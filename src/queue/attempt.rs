@@ -7,6 +7,7 @@ use http_body_util::Full;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::content::{self, Kept};
+use super::dispatch::LOOK;
 use super::resign::resign;
 use super::schedule;
 use crate::failpoint::Failpoint;
@@ -67,12 +68,12 @@ enum Fate {
 /// Sends the letter, which was asked for at `since`, and settles it. Tells whether the consumer could be connected to.
 pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) -> bool {
     let Letter { holding, mut slip, content } = letter;
-    // A store that has lost its latest writes may have lost that this one was delivered.
-    let reset = pipeline.condition.reset().max(pipeline.store.replaced());
-    if reset.is_some_and(|reset| slip.queued_at < reset) {
+    let provider = &route.provider;
+    // A store that has lost something may have lost that this letter was out before.
+    let is_older = |reset| slip.queued_at < reset;
+    if pipeline.reset_for(provider).is_some_and(is_older) {
         slip.doubt = slip.doubt.or(Some(Mark::StoreReset));
     }
-    let provider = &route.provider;
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
     let age = now().duration_since(slip.queued_at).unwrap_or_default();
     let ends_never = |attempt: usize| attempt > pipeline.config.queue.schedule.len() + UNSETTLED_MAX;
@@ -109,14 +110,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
             Answer::read(response, used, kept_max, began + provider.upstream_timeout).await;
         }
     };
-    let settling = async {
-        errand.settle(fate).await;
-        // Whoever is next in its line may be due now.
-        if holding.line.is_some() {
-            route.bell.notify_one();
-        }
-    };
-    tokio::join!(settling, listening);
+    tokio::join!(errand.settle(fate), listening);
     route.watch.letter(outcome);
     let (provider, event, letter) = (provider.name.as_str(), event_id.as_deref(), holding.id.to_string());
     log::letter(&LetterLine {
@@ -220,7 +214,7 @@ impl Errand<'_> {
         let mut pause = RESETTLE;
         loop {
             match self.tell(&fate).await {
-                Ok(()) => return,
+                Ok(()) => return self.ring(&fate),
                 Err(error) => tracing::debug!(letter = %self.holding.id, %error, "how an attempt ended is not stored yet"),
             }
             let waiting = async {
@@ -232,6 +226,18 @@ impl Errand<'_> {
                 return tracing::warn!(letter, "how an attempt ended was not stored: it is made again, marked");
             }
             pause = (pause * 2).min(RESETTLE_MAX);
+        }
+    }
+
+    /// Has letters looked for that are due by this settlement, sooner than they would be found.
+    fn ring(&self, fate: &Fate) {
+        let is_soon = match fate {
+            Fate::Done(_) | Fate::Dead { .. } => self.holding.line.is_some(),
+            Fate::Again { pause, .. } => *pause < LOOK,
+            Fate::Lost => false,
+        };
+        if is_soon {
+            self.route.bell.notify_one();
         }
     }
 
@@ -257,7 +263,9 @@ impl Errand<'_> {
             }
             Fate::Dead { slip } => {
                 let blocks = config.queue.dead_blocks_key;
+                Failpoint::BeforeBury.reach().await;
                 telemetry.store(StoreOp::Bury, store.bury(lane, holding, slip.clone(), blocks)).await?;
+                Failpoint::AfterBury.reach().await;
             }
             Fate::Lost => {}
         }

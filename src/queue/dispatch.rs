@@ -19,7 +19,7 @@ use crate::telemetry::StoreOp;
 /// Letters of one provider that are out at once, where `max_concurrent` does not say.
 const CONCURRENT: usize = 32;
 /// Letters that other processes have left behind are looked for this often.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// What is held in memory of one take, beside one letter.
 const TAKE_BYTES: u64 = 2 << 20;
 /// A store that does not give letters out is asked again after this long.

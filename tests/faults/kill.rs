@@ -40,7 +40,7 @@ const SENT: Fate = Fate { marks: &[None, MARKED], waits: true, told: false, outc
 const RELEASED: Fate = Fate { marks: &[None, None], waits: false, told: false, outcome: "forwarded" };
 const DONE: Fate = Fate { marks: &[None], waits: false, told: true, outcome: "duplicate" };
 
-/// The steps of every store, and what follows; none for those of the file store.
+/// The steps of every store, and what follows; none for those of the file store and of the queue.
 fn fate(at: Failpoint) -> Option<Fate> {
     match at {
         Failpoint::BeforeClaim => Some(NEVER_CLAIMED),
@@ -51,6 +51,8 @@ fn fate(at: Failpoint) -> Option<Fate> {
         Failpoint::AfterComplete => Some(DONE),
         Failpoint::AfterRelease => Some(RELEASED),
         Failpoint::BeforeWrite | Failpoint::AfterWrite | Failpoint::BeforeSync | Failpoint::AfterSync => None,
+        Failpoint::BeforeAppend | Failpoint::AfterAppend | Failpoint::AfterTake => None,
+        Failpoint::BeforeBury | Failpoint::AfterBury => None,
     }
 }
 

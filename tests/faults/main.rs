@@ -15,6 +15,10 @@ mod instances;
 mod kill;
 mod network;
 mod provider;
+mod queue_fleet;
+mod queue_kill;
+mod queue_outage;
+mod queue_store;
 mod resources;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]

@@ -19,16 +19,18 @@ const CALM_STALL: Duration = Duration::from_millis(250);
 /// What was promised and not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The sender was told 2xx of an event that had taken no effect by then.
+    /// The sender was told 2xx of an event that had taken no effect by then; from a queue, of one that never did.
     Lost,
     /// The sender was never told 2xx, though the faults were over.
     NeverAccepted,
-    /// More forwards than deliveries.
+    /// More forwards than deliveries, where each has to be caused by one.
     Unasked,
     /// A second effect without a mark.
     Unmarked,
     /// No fault came near the event, and yet it did not take effect exactly once, without a mark.
     NotOnce,
+    /// It took effect before another of its line that had been accepted before it came.
+    Disorder,
     /// The consumer was not sent what the provider had sent.
     Altered,
     /// A key of the store that would live for ever.
@@ -110,13 +112,15 @@ pub fn check(history: &History) -> (Tally, Vec<Violation>) {
         ..Tally::default()
     };
     let mut violations = Vec::new();
-    for life in lives(history) {
-        let mut judged = Judged { life: &life, tally: &mut tally, violations: &mut violations };
+    let lives = lives(history);
+    for life in &lives {
+        let mut judged = Judged { life, tally: &mut tally, violations: &mut violations };
         judged.loss();
         judged.unasked();
         judged.second_effects(history);
         judged.once(history);
         judged.as_sent();
+        judged.order(&lives);
     }
     (tally, violations)
 }
@@ -153,7 +157,7 @@ impl Life<'_> {
     /// Whether a trouble, or the consumer's own behaviour, may have left an outcome unknown.
     fn is_touched(&self, history: &History) -> bool {
         let began = self.deliveries.iter().map(|delivery| delivery.began).min();
-        let ended = self.deliveries.iter().map(|delivery| delivery.ended).max();
+        let ended = self.deliveries.iter().map(|delivery| delivery.ended).chain(self.forwards.iter().map(|one| one.began)).max();
         let (Some(began), Some(ended)) = (began, ended) else { return true };
         let is_near = |trouble: &Trouble| began <= trouble.until + AFTERMATH && trouble.from <= ended;
         if history.is_calm {
@@ -164,6 +168,11 @@ impl Life<'_> {
 
     fn first_effect(&self) -> Option<At> {
         self.forwards.iter().filter_map(|forward| forward.effect).min()
+    }
+
+    /// When its sender was first told that it is accepted.
+    fn told(&self) -> Option<At> {
+        self.deliveries.iter().filter(|one| one.is_accepted()).map(|one| one.ended).min()
     }
 }
 
@@ -203,11 +212,11 @@ impl Judged<'_> {
     }
 
     fn loss(&mut self) {
-        let Some(told) = self.life.deliveries.iter().filter(|one| one.is_accepted()).map(|one| one.ended).min() else {
+        let Some(told) = self.life.told() else {
             self.tally.never_accepted += 1;
             return self.broken(Broken::NeverAccepted, format!("{} deliveries, no 2xx", self.life.deliveries.len()));
         };
-        if self.life.first_effect().is_none_or(|effect| effect > told) {
+        if self.life.first_effect().is_none_or(|effect| effect > told && !self.life.event.is_queued) {
             self.tally.lost += 1;
             self.broken(Broken::Lost, format!("2xx at {told:?}, effect at {:?}", self.life.first_effect()));
         }
@@ -216,7 +225,7 @@ impl Judged<'_> {
     fn unasked(&mut self) {
         let deliveries = self.life.deliveries.iter().filter(|delivery| delivery.is_sent).count();
         let forwards = self.life.forwards.len();
-        if forwards > deliveries {
+        if forwards > deliveries && !self.life.event.is_queued {
             self.tally.unasked += forwards - deliveries;
             self.broken(Broken::Unasked, format!("{forwards} forwards of {deliveries} deliveries"));
         }
@@ -270,6 +279,19 @@ impl Judged<'_> {
         let marks: Vec<_> = self.life.forwards.iter().filter_map(|forward| forward.mark.as_deref()).collect();
         if effects != 1 || !marks.is_empty() {
             self.broken(Broken::NotOnce, format!("{effects} effects, marks {marks:?}"));
+        }
+    }
+
+    /// Who was accepted before this one came is before it in their line.
+    fn order(&mut self, lives: &[Life<'_>]) {
+        let Event { provider, line: Some(line), .. } = self.life.event else { return };
+        let came = self.life.deliveries.iter().filter(|one| one.is_sent).map(|one| one.began).min();
+        let (Some(came), Some(effect)) = (came, self.life.first_effect()) else { return };
+        let of_its_line =
+            lives.iter().filter(|other| other.event.line.as_ref() == Some(line) && other.event.provider == *provider);
+        let mut before = of_its_line.filter(|other| other.told().is_some_and(|told| told < came));
+        if let Some(passed) = before.find(|other| other.first_effect().is_some_and(|other| other > effect)) {
+            self.broken(Broken::Disorder, format!("effect at {effect:?}, {} at {:?}", passed.event.id, passed.first_effect()));
         }
     }
 

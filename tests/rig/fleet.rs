@@ -188,7 +188,7 @@ fn total(metrics: &Metrics, name: &str) -> f64 {
 }
 
 fn config(plan: &Plan, store: &str, upstream: &FaultProxy) -> String {
-    let (workers, upstream, providers) = (plan.workers, upstream.address(), provider::sections(plan.times));
+    let (workers, upstream, providers) = (plan.workers, upstream.address(), provider::sections(plan.times, plan.queues));
     let timeout = plan.store_timeout.as_millis();
     format!(
         "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nupstream = \"http://{upstream}\"\nworkers = {workers}\n\

@@ -49,6 +49,10 @@ pub struct Event {
     /// Whether its own time is in it, so that it can be told from events after a store's loss.
     pub has_time: bool,
     pub body: BodyDigest,
+    /// Accepted once it is stored, and delivered by the proxy itself.
+    pub is_queued: bool,
+    /// What it is ordered by, where it is.
+    pub line: Option<String>,
 }
 
 /// One try of the sender. Events are named by their place in the round.

@@ -21,6 +21,8 @@ pub struct Plan {
     /// How often in a thousand the consumer misbehaves.
     pub consumer_fails: usize,
     pub faults: Faults,
+    /// Some providers are in queue mode, and the store keeps what it is given.
+    pub queues: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,8 @@ impl Plan {
                 // Something has to go wrong.
                 Kind::Redis => Faults { store: faults.store || !faults.instances, ..faults },
             },
+            // One on a file, three on Redis, one without faults.
+            queues: matches!(seed % 20, 3 | 8 | 12 | 16 | 17),
         }
     }
 

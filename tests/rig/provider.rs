@@ -21,6 +21,8 @@ pub struct Kind {
     secret: &'static str,
     /// Keys of its section beside path and secret.
     keys: &'static str,
+    /// More of them in a round that queues, where it is in queue mode then.
+    queue_keys: Option<&'static str>,
     /// Whether its events tell when they were made.
     has_time: bool,
     headers: fn(&str) -> Vec<(&'static str, String)>,
@@ -33,16 +35,19 @@ pub static KINDS: [Kind; 5] = [
         name: "stripe",
         secret: "rig-secret-0123456789abcdef",
         keys: "on_store_down = \"closed\"",
+        queue_keys: Some("mode = \"queue\"\norder_by = { json = \"/line\" }"),
         has_time: true,
         headers: |_| Vec::new(),
         body: |id, made, filling| {
-            format!("{{\"id\":\"{id}\",\"created\":{made},\"object\":\"event\",\"filling\":\"{filling}\"}}")
+            let line = line(id);
+            format!("{{\"id\":\"{id}\",\"created\":{made},\"line\":\"{line}\",\"filling\":\"{filling}\"}}")
         },
     },
     Kind {
         name: "standard-webhooks",
         secret: "whsec_cmlnLXNlY3JldC0wMTIzNDU2Nzg5YWJjZGVm",
         keys: "on_store_down = \"closed\"\nclosed_max = \"800ms\"\nsettle = \"before_reply\"",
+        queue_keys: None,
         has_time: false,
         headers: |id| vec![("webhook-id", id.to_owned())],
         body: |id, _, filling| format!("{{\"type\":\"invoice.paid\",\"of\":\"{id}\",\"filling\":\"{filling}\"}}"),
@@ -51,6 +56,7 @@ pub static KINDS: [Kind; 5] = [
         name: "github",
         secret: "rig-secret-0123456789abcdef",
         keys: "on_store_down = \"local\"",
+        queue_keys: Some("mode = \"queue\""),
         has_time: false,
         headers: |id| vec![("x-github-delivery", id.to_owned()), ("x-github-event", "issues".to_owned())],
         body: |id, _, filling| format!("{{\"action\":\"opened\",\"of\":\"{id}\",\"filling\":\"{filling}\"}}"),
@@ -59,6 +65,7 @@ pub static KINDS: [Kind; 5] = [
         name: "slack",
         secret: "rig-secret-0123456789abcdef",
         keys: "on_store_down = \"local\"\non_duplicate = \"replay\"",
+        queue_keys: None,
         has_time: true,
         headers: |_| Vec::new(),
         body: |id, made, filling| {
@@ -69,25 +76,32 @@ pub static KINDS: [Kind; 5] = [
         name: "svix",
         secret: "whsec_cmlnLXNlY3JldC0wMTIzNDU2Nzg5YWJjZGVm",
         keys: "on_store_down = \"open\"\nin_flight = \"retry\"",
+        queue_keys: Some("mode = \"queue\""),
         has_time: false,
         headers: |id| vec![("svix-id", id.to_owned())],
         body: |id, _, filling| format!("{{\"type\":\"user.made\",\"of\":\"{id}\",\"filling\":\"{filling}\"}}"),
     },
 ];
 
+/// Events whose ids end alike are of one line.
+fn line(id: &str) -> &str {
+    &id[id.len() - 1..]
+}
+
 /// A provider that can sign.
 pub struct Provider {
     kind: &'static Kind,
     scheme: Scheme,
     key: Key,
+    is_queued: bool,
 }
 
 impl Provider {
-    pub fn all() -> Vec<Self> {
+    pub fn all(queues: bool) -> Vec<Self> {
         let provider = |kind: &'static Kind| {
             let scheme = preset::find(kind.name).unwrap().compile().unwrap().scheme;
             let key = scheme.key(&Secret::new(kind.secret)).unwrap();
-            Self { kind, scheme, key }
+            Self { kind, scheme, key, is_queued: queues && kind.queue_keys.is_some() }
         };
         KINDS.iter().map(provider).collect()
     }
@@ -97,7 +111,10 @@ impl Provider {
         let filling = "x".repeat(dice.below(1500));
         let made = made.duration_since(UNIX_EPOCH).unwrap().as_secs();
         let body = Bytes::from((self.kind.body)(&id, made, &filling));
-        (Event { id, provider: self.kind.name, has_time: self.kind.has_time, body: digest(&body) }, body)
+        let Self { kind: Kind { name, has_time, queue_keys, .. }, is_queued, .. } = *self;
+        let is_ordered = is_queued && queue_keys.is_some_and(|keys| keys.contains("order_by"));
+        let line = is_ordered.then(|| line(&id).to_owned());
+        (Event { id, provider: name, has_time: *has_time, body: digest(&body), is_queued, line }, body)
     }
 
     /// One delivery, signed as of now.
@@ -125,15 +142,20 @@ pub struct Times {
 }
 
 /// The providers' part of a configuration.
-pub fn sections(times: Times) -> String {
+pub fn sections(times: Times, queues: bool) -> String {
     let Times { lease, answer_deadline, upstream_timeout } = times;
     let (lease, deadline, timeout) = (lease.as_millis(), answer_deadline.as_millis(), upstream_timeout.as_millis());
     let mut text = format!(
         "[defaults]\nlease = \"{lease}ms\"\nanswer_deadline = \"{deadline}ms\"\nupstream_timeout = \"{timeout}ms\"\n\
          connect_retry = \"500ms\"\n"
     );
-    for Kind { name, secret, keys, .. } in &KINDS {
-        text += &format!("[providers.{name}]\npath = \"/{name}\"\nsecret = \"{secret}\"\n{keys}\n");
+    for Kind { name, secret, keys, queue_keys, .. } in &KINDS {
+        let queue_keys = queue_keys.filter(|_| queues).unwrap_or_default();
+        text += &format!("[providers.{name}]\npath = \"/{name}\"\nsecret = \"{secret}\"\n{keys}\n{queue_keys}\n");
+    }
+    if queues {
+        // So many attempts that none is the last one in a round.
+        text += &format!("[queue]\naccept_loss = true\nschedule = [\"0s\"{}]\n", ", \"250ms\"".repeat(90));
     }
     text
 }

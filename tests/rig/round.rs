@@ -23,6 +23,8 @@ use super::support::sender::now;
 
 /// How long after the last fault every event must have been accepted. A second or two, but for a machine that stands still.
 const RECOVERY: Duration = Duration::from_secs(120);
+/// Queues are counted once a second.
+const COUNTED: Duration = Duration::from_secs(2);
 /// How long after the last delivery an instance may hold what it held for them.
 const CALM_DOWN: Duration = Duration::from_secs(15);
 /// Violations whose events are shown.
@@ -52,7 +54,7 @@ pub async fn run(plan: Plan) -> Verdict {
     let upstream = FaultProxy::to(consumer.address).await;
     let store = match plan.kind {
         Kind::File => Store::file(),
-        Kind::Counted | Kind::Calm | Kind::Redis => Store::redis(plan.instances).await,
+        Kind::Counted | Kind::Calm | Kind::Redis => Store::redis(plan.instances, plan.queues).await,
     };
     let fleet = Fleet::start(&plan, clock, &store, &upstream).await;
     let mut round = Round { plan, clock, consumer, upstream, store, fleet };
@@ -80,6 +82,7 @@ impl Round {
         over.send_replace(Some(self.clock.now() + RECOVERY));
         delivering.join_all().await;
         self.fleet.doors.hang_up();
+        self.drained().await;
 
         let deliveries = std::mem::take(&mut *senders.deliveries.lock().unwrap());
         let are_resets_counted = self.fleet.resets().await > 0.0;
@@ -88,9 +91,21 @@ impl Round {
         History { events, deliveries, forwards, troubles, stalls, services, are_resets_counted, is_calm }
     }
 
+    /// Waits until queues are empty, and have been for longer than anybody needs to notice that they are not.
+    async fn drained(&self) {
+        let until = Instant::now() + RECOVERY;
+        let mut empty_since = Instant::now();
+        while self.plan.queues && empty_since.elapsed() < COUNTED && Instant::now() < until {
+            sleep(Duration::from_millis(100)).await;
+            if self.fleet.sum("hookonce_queue_events").await > 0.0 {
+                empty_since = Instant::now();
+            }
+        }
+    }
+
     /// The events, spread over the round's span.
     fn events(&self, begins: At, wall: SystemTime) -> (Vec<Event>, Vec<Task>) {
-        let providers: Vec<_> = Provider::all().into_iter().map(Arc::new).collect();
+        let providers: Vec<_> = Provider::all(self.plan.queues).into_iter().map(Arc::new).collect();
         let made = |place: usize| {
             let mut dice = self.plan.dice().aside(2).aside(place as u64);
             let provider = Arc::clone(dice.pick(&providers));
@@ -137,6 +152,12 @@ impl Round {
         }
         for panic in self.fleet.panics() {
             broken(Broken::Panic, panic);
+        }
+        for name in ["hookonce_queue_events", "hookonce_dead_letters"] {
+            let left = self.fleet.sum(name).await;
+            if left > 0.0 {
+                broken(Broken::Unfinished, format!("{name} {left}"));
+            }
         }
         let marked = history.forwards.iter().filter(|forward| forward.mark.is_some()).count();
         let counted = self.fleet.sum("hookonce_maybe_duplicate_total").await;

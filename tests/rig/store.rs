@@ -23,6 +23,8 @@ pub enum Store {
 pub struct Redis {
     pub server: RedisProcess,
     pub links: Vec<FaultProxy>,
+    /// Whether it has its data again when it is started again.
+    pub is_durable: bool,
 }
 
 impl Store {
@@ -30,14 +32,15 @@ impl Store {
         Self::File(tempfile::tempdir().unwrap())
     }
 
-    pub async fn redis(instances: usize) -> Self {
-        let server = RedisProcess::start();
+    pub async fn redis(instances: usize, is_durable: bool) -> Self {
+        let durable = ["--appendonly", "yes", "--appendfsync", "always"];
+        let server = RedisProcess::start_with(if is_durable { &durable } else { &[] });
         let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
         let mut links = Vec::new();
         for _ in 0..instances {
             links.push(FaultProxy::to(address).await);
         }
-        Self::Redis(Redis { server, links })
+        Self::Redis(Redis { server, links, is_durable })
     }
 
     pub fn url_for(&self, instance: usize) -> String {
@@ -58,11 +61,11 @@ impl Redis {
         command.query_async::<()>(&mut link).await.unwrap();
     }
 
-    /// Keys without an end, but for the marker.
+    /// Keys without an end, but for the marker and the tallies of queues.
     pub fn endless(&self) -> Vec<String> {
         let mut keys = Keys::of(&self.server);
         let marker = format!("{NAMESPACE}:marker");
-        keys.names().into_iter().filter(|key| *key != marker && keys.ttl(key) < 0).collect()
+        keys.names().into_iter().filter(|key| *key != marker && !key.ends_with(":tally") && keys.ttl(key) < 0).collect()
     }
 
     /// Commands that deliveries have caused since the count began.

@@ -70,6 +70,7 @@ async fn everything_with_letters(process: &RedisProcess, cells: &RedisCells) -> 
     let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
     assert!(cells.extend(&lane, &holding, RETENTION).await?);
     assert!(cells.postpone(&lane, &holding, slip.clone(), Duration::ZERO).await?);
+    let terms = TakeTerms { token: Token::random().unwrap(), ..terms };
     let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
     assert!(cells.bury(&lane, &holding, slip.clone(), true).await?);
     assert_eq!(cells.list(&lane, true, None, 9).await?.len(), 1);

@@ -10,7 +10,7 @@ fn ms(millis: u64) -> At {
 }
 
 fn event(has_time: bool) -> Event {
-    Event { id: "e1".to_owned(), provider: "stripe", has_time, body: digest(BODY) }
+    Event { id: "e1".to_owned(), provider: "stripe", has_time, body: digest(BODY), is_queued: false, line: None }
 }
 
 fn delivery(began: u64, ended: u64, status: Option<u16>) -> Delivery {
@@ -213,6 +213,40 @@ fn nothing_is_forgiven_in_a_calm_round() {
     assert_eq!(broken(&history), [Broken::NotOnce]);
     // But a machine that stands still is not calm.
     history.stalls = vec![trouble(Part::Machine, 10, 600)];
+    assert_eq!(broken(&history), []);
+}
+
+/// The good history in queue mode: told before it takes effect, and tried once in vain.
+fn queued() -> History {
+    let mut history = good();
+    history.events[0] = Event { is_queued: true, line: Some("a".to_owned()), ..event(false) };
+    history.forwards = vec![forward(22, None, None), forward(30, Some(35), None)];
+    history
+}
+
+#[test]
+fn an_event_from_a_queue_is_lost_if_it_never_takes_effect() {
+    let mut history = queued();
+    assert_eq!(broken(&history), []);
+    history.forwards[1].effect = None;
+    assert!(broken(&history).contains(&Broken::Lost));
+    assert_eq!(check(&history).0.lost, 1);
+}
+
+#[test]
+fn an_event_that_passes_another_of_its_line_is_found() {
+    let mut history = queued();
+    history.events.push(Event { id: "e2".to_owned(), ..history.events[0].clone() });
+    history.deliveries.push(Delivery { event: 1, ..delivery(25, 28, Some(200)) });
+    history.forwards.push(Forward { event: 1, id: Some("e2".to_owned()), ..forward(40, Some(45), None) });
+    assert_eq!(broken(&history), []);
+    history.forwards[2].effect = Some(ms(34));
+    assert_eq!(broken(&history), [Broken::Disorder]);
+    // Who comes before the other is accepted may be before it, and lines do not wait for each other.
+    let mut at_once = history.clone();
+    at_once.deliveries[1].began = ms(19);
+    assert_eq!(broken(&at_once), []);
+    history.events[1].line = Some("b".to_owned());
     assert_eq!(broken(&history), []);
 }
 
