@@ -11,9 +11,9 @@
 //! - A lease is a due time: a letter that is out is due again when its lease ends. New letters, those that are tried again
 //!   and those of a process that died are taken in one way.
 //! - Letters of one line are delivered one at a time, in the order in which they came: only the first of a line is ever due.
-//! - `finish` is a fact and needs no token. `postpone`, `bury` and `renew` act only while the letter is the caller's.
-//! - Times are counted by the store's own clock. Every operation may be sent again with the same values: at worst a letter
-//!   that was taken is out for a lease with nobody at work on it.
+//! - `finish` is a fact and needs no token. `postpone`, `bury` and `extend` act only while the letter is the caller's.
+//! - Times are counted by the store's own clock. Every operation may be sent again with the same values; where an answer can
+//!   be lost, a take that is sent again gives the same letters.
 
 use std::fmt;
 use std::future::Future;

@@ -299,7 +299,8 @@ pub(super) fn time(text: &str) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(text.parse().ok()?))
 }
 
-/// The wall clock, for the times an operator reads in an entry. Nothing is decided by it.
+/// The wall clock, for the times an operator reads in an entry, and for the age and the name of a letter. No lease and no
+/// retention is decided by it.
 #[expect(clippy::disallowed_methods, reason = "stored for people to read; leases and retention use the store's own clock")]
 pub fn now() -> SystemTime {
     SystemTime::now()

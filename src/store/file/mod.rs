@@ -8,13 +8,13 @@
 //!
 //! - One thread writes. What it compares with, nobody else can change, so every operation is atomic; and whatever
 //!   the engine does to its caller (it may sleep, it reads the disk), no runtime stops for it.
-//! - `put` is answered once it is on disk, the rest once it is in the journal: a claim must outlive this process, a
-//!   completion must outlive this machine.
+//! - `put`, and what is done with letters, is answered once it is on disk, the rest once it is in the journal: a claim must
+//!   outlive this process, a completion and a promise must outlive this machine.
 //! - A cell is kept as its end (milliseconds of the wall clock, eight bytes, big-endian) and its value. A clock that
 //!   outlives the process has to be the wall clock: where it is set forward, leases and retention end early by as
 //!   much; where it is set back, late. A cell past its end is absent, whether or not it has been swept out yet.
 //! - Once a write or a flush has failed, nothing more is written, since nobody can tell what the disk holds. Reads
-//!   go on; the rest are errors until the program is started again.
+//!   of cells go on; the rest are errors until the program is started again.
 //! - Dropping the last clone does not wait: the writer finishes what is queued, flushes and unlocks the directory on
 //!   its own. A process that ends before that has lost nothing, as after kill -9. `close` waits.
 
