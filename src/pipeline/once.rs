@@ -213,7 +213,7 @@ impl Pipeline {
     /// What is known of the event from when the provider was in queue mode, or the doubt that is left of it.
     async fn known_from_queue(&self, event: &Event, key: &EventKey) -> Result<Option<Mark>, Ending> {
         let route = &event.route;
-        let before = Some(self.store.key_in(&route.lane, key)).filter(|before| route.was_queued() && before != key);
+        let before = route.was_queued().then(|| self.store.key_in(&route.lane, key)).filter(|before| before != key);
         let Some(before) = before else { return Ok(None) };
         match self.former(event, &before).await {
             Ok(Former::Nothing) => Ok(None),
