@@ -501,3 +501,19 @@ async fn what_a_store_may_have_lost_is_marked() {
     assert_eq!(consumer.seen()[1].mark(), Some("store-reset"));
     assert!(proxy.stop().await);
 }
+
+#[tokio::test]
+async fn a_doubt_of_a_later_version_is_a_doubt() {
+    let (consumer, server) =
+        (Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 503 } else { 200 })).await, RedisProcess::start());
+    let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"1s\"]";
+    let proxy = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(&server.url()).start();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "queued");
+    eventually("it is postponed", async || (attempts(&proxy, "github", "failed").await == 1.0).then_some(())).await;
+    let mut keys = Keys::of(&server);
+    let names = keys.names();
+    keys.order(&["HSET", names.iter().find(|name| name.contains(":letter:")).unwrap(), "doubt", "word-of-tomorrow"]);
+    consumer.arrived("e1", 2).await;
+    assert_eq!(consumer.seen()[1].mark(), Some("unknown"));
+    assert!(proxy.stop().await);
+}

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::journal::newest_number;
 use super::writer::Until;
 use super::{Cells, Change, FileCells, StoreErrorKind, Swapped};
+use crate::store::cells::FOR_EVER;
 
 const LONG: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,6 +44,23 @@ async fn ended_cells_are_swept_from_disk() {
     cells.put_new("long", "x".into(), LONG).await.unwrap();
     eventually_stored(&cells, (1, 1)).await;
     assert!(cells.read("long").await.unwrap().is_some());
+    cells.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cell_that_does_not_end_is_not_in_the_index() {
+    let (_directory, cells) = open();
+    cells.put_new("endless", "x".into(), FOR_EVER).await.unwrap();
+    assert_eq!(stored(&cells).await, (1, 0));
+    // One that becomes endless is taken out of it at its first end, and one that ends after all is in it once.
+    cells.put_new("endless later", "x".into(), Duration::from_millis(50)).await.unwrap();
+    cells.put("endless later", "y".into(), FOR_EVER).await.unwrap();
+    eventually_stored(&cells, (2, 0)).await;
+    cells.put("endless", "y".into(), LONG).await.unwrap();
+    assert_eq!(stored(&cells).await, (2, 1));
+    cells.put("endless", "y".into(), Duration::from_millis(50)).await.unwrap();
+    eventually_stored(&cells, (1, 1)).await;
+    assert!(cells.read("endless later").await.unwrap().is_some());
     cells.close().await.unwrap();
 }
 
