@@ -15,7 +15,7 @@ use crate::support::eventually;
 use crate::support::instance::Instance;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
-use crate::support::sender::{Delivery, stripe};
+use crate::support::sender::{Delivery, stripe, stripe_with};
 
 const EVENTS: usize = 500;
 /// Events that the consumer has and does not answer: they are out when their instance is killed.
@@ -219,6 +219,39 @@ async fn while_the_slot_of_a_queue_moves_its_events_are_put_off_and_none_is_lost
     gate.open();
     emptied(&instance, &["held".to_owned(), "e1".to_owned()]).await;
     assert_eq!(effects(&consumer), BTreeMap::from([("e1".to_owned(), (1, 1)), ("held".to_owned(), (1, 1))]));
+}
+
+/// Of a letter that is settled while its line is on another server already, nothing is half done.
+#[tokio::test]
+async fn a_line_goes_on_after_its_slot_has_moved_under_it() {
+    let gate = Gate::closed();
+    let (consumer, cluster) = (consumer(&gate).await, Cluster::start().await);
+    let setup = setup(&consumer, &cluster.url()).stripe("order_by = { json = \"/customer\" }");
+    let instance = Instance::start(&setup).await;
+    let of = |id: &str| stripe_with(format!("{{\"id\":\"{id}\",\"customer\":\"a\"}}"));
+    for id in ["held", "e1", "e2"] {
+        assert_eq!(instance.send(&of(id)).await.outcome(), "queued");
+    }
+    consumer.arrived("held", 1).await;
+    let lane = Lane::new("test", "stripe").prefix();
+    let (slot, from) = (cluster.slot_of(&lane).await, cluster.node_at(cluster.master_port_of(&lane).await));
+    let to = cluster.nodes[..3].iter().find(|node| node.port() != from.port()).unwrap();
+    cluster.begin_move(&slot, from, to).await;
+    let keys: Vec<String> = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]).await;
+    let line = keys.iter().find(|key| key.contains(":line:")).unwrap();
+    let () = from.ask(&["MIGRATE", "127.0.0.1", &to.port().to_string(), line, "0", "5000"]).await;
+    gate.open();
+    // It is told that the event is done, again and again, and cannot take it in.
+    let is_tried = async || {
+        let metrics = instance.metrics().await;
+        let errors = |kind| metrics.value("hookonce_store_errors_total", &[("op", "finish"), ("kind", kind)]);
+        (errors("not_ready") + errors("refused") > 0.0).then_some(())
+    };
+    eventually("a settlement that is refused", is_tried).await;
+    cluster.finish_move(&slot, from, to).await;
+    emptied(&instance, &["held", "e1", "e2"].map(str::to_owned)).await;
+    let order: Vec<String> = consumer.seen().iter().map(|seen| seen.event_id().to_owned()).collect();
+    assert_eq!(order, ["held", "e1", "e2"]);
 }
 
 /// What the replica had when its master died is delivered, and so is all that came afterwards. Replicas follow a moment
