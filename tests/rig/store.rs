@@ -65,7 +65,7 @@ impl Redis {
     pub fn endless(&self) -> Vec<String> {
         let mut keys = Keys::of(&self.server);
         let marker = format!("{NAMESPACE}:marker");
-        keys.names().into_iter().filter(|key| *key != marker && !key.ends_with(":tally") && keys.ttl(key) < 0).collect()
+        keys.names().into_iter().filter(|key| *key != marker && !key.ends_with(":tally") && keys.ttl(key) == -1).collect()
     }
 
     /// Commands that deliveries have caused since the count began.

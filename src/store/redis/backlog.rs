@@ -112,7 +112,7 @@ impl Backlog for RedisCells {
         let (letters, next, missing): (Vec<TakenLetter>, i64, u64) = self
             .settle_letter(&keys, &TAKE, |form| {
                 let call = keys.call(form, &[&call_key]).arg(millis(terms.lease));
-                call.arg(terms.most).arg(terms.bytes).arg(terms.token.to_string())
+                call.arg(terms.most).arg(terms.bytes).arg(terms.token.to_string()).arg(millis(self.budget * 2))
             })
             .await?;
         let letters = letters.into_iter().map(|TakenLetter { id, content, slip, cell, line }| Letter {

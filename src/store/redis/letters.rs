@@ -94,8 +94,8 @@ return {0}",
     )
 });
 
-/// KEYS: ..., what this call has taken. ARGV: prefix, lease in ms, most letters, most bytes, token. A call that is sent again is
-/// given the same letters. A letter that is not there may be on its way to another
+/// KEYS: ..., what this call has taken. ARGV: prefix, lease in ms, most letters, most bytes, token, for how many ms it may be sent
+/// again: it is given the same letters then. A letter that is not there may be on its way to another
 /// server, or somebody has thrown it away: it is looked for again after a lease, and holds nobody up.
 pub(super) static TAKE: LazyLock<Forms> = LazyLock::new(|| {
     script(
@@ -137,7 +137,7 @@ for _, found in ipairs(notes) do
         give(id, note)
     end
 end
-if #taken > 0 then redis.call('PEXPIRE', KEYS[5], ARGV[2]) end
+if #taken > 0 then redis.call('PEXPIRE', KEYS[5], ARGV[6]) end
 local first = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
 return {taken, first[2] and math.max(0, first[2] - now) or -1, missing}",
     )
