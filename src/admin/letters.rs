@@ -14,8 +14,8 @@ use super::events::{millis, rfc3339};
 use super::query::Query;
 use super::{Admin, AdminResponse, Denied, json_reply};
 use crate::pipeline::identify::EventKey;
+use crate::pipeline::kept::{self, Kept};
 use crate::pipeline::route::Route;
-use crate::queue::content;
 use crate::store::backlog::{Filed, LetterId, Revived, Tally};
 use crate::store::{Entry, entry};
 use crate::telemetry::StoreOp;
@@ -214,7 +214,7 @@ async fn discard(admin: &Admin, route: &Route, filed: &Filed, force: bool) -> Re
         let reason = "it is being delivered at this moment: `force=1` drops it all the same, and the consumer may have it";
         return Err(Denied::new(StatusCode::CONFLICT, reason));
     }
-    let body = content::read(&filed.content).map(|kept| kept.body);
+    let body = kept::read(&filed.content).map(|kept| kept.body);
     let discarding = admin.store.discard(&route.lane, filed, body, route.provider.retention);
     admin.telemetry.store(StoreOp::Finish, discarding).await?;
     // Whoever was behind it in its line is due now.
@@ -268,7 +268,7 @@ fn age_s(at: SystemTime) -> u64 {
 
 /// The delivery as it came; `null` where it cannot be read.
 fn content_of(filed: &Filed) -> Value {
-    let Some(content::Kept { delivery, .. }) = content::read(&filed.content) else { return Value::Null };
+    let Some(Kept { delivery, .. }) = kept::read(&filed.content) else { return Value::Null };
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers: Vec<_> = delivery.parts.headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect();
     let mut told = json!({

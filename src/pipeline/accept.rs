@@ -7,13 +7,14 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::former::Former;
+use super::identify::EventKey;
+use super::kept;
 use super::once::{Event, Standing};
 use super::refusal::Refusal;
 use super::reply::{End, Reply};
 use super::{Pipeline, now};
 use crate::config::{Dedupe, OnConflict, OnStoreDown};
 use crate::failpoint::Failpoint;
-use crate::queue::content;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
 use crate::store::{Enqueued, Keeping, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
@@ -160,10 +161,18 @@ impl Pipeline {
             Standing::Conflicting { .. } => Some(Mark::Conflict),
             Standing::Keyed { .. } => None,
         };
-        let former = if observed.is_some() { Ok(None) } else { self.known_from_sync(event).await? };
+        let former = match self.sync_key_of(event).filter(|_| observed.is_none()) {
+            Some(key) => self.former(event, &key).await?,
+            None => Former::Nothing,
+        };
         let doubt = match former {
-            Ok(doubt) => doubt,
-            Err(known) => return Ok(known),
+            Former::Nothing | Former::Queued => None,
+            Former::Doubt(mark) => Some(mark),
+            // An operator wants it to go through again.
+            Former::Done(_) if event.is_bypassed() => Some(Mark::Replay),
+            Former::Done(done) => return Ok(Enqueued::Done(done)),
+            Former::InFlight { lease_left } => return Ok(Enqueued::InFlight { lease_left }),
+            Former::Conflict(entry) => return Ok(Enqueued::Conflict(entry)),
         };
         let reset = || self.is_lost_to_reset(event).then_some(Mark::StoreReset);
         let to_queue = ToQueue {
@@ -172,30 +181,17 @@ impl Pipeline {
             body_matters: event.standing.body_matters(),
             doubt: observed.or(doubt).or(standing).or_else(reset),
             line: self.line_of(event),
-            content: content::write(delivery, event.id.as_deref(), event.body),
+            content: kept::write(delivery, event.id.as_deref(), event.body),
         };
         let queue = &self.config.queue;
         let room = Room { letters: queue.max_events as u64, bytes: queue.max_bytes.0, dead_bytes: queue.dead_max_bytes.0 };
         self.telemetry.store(StoreOp::Append, self.store.enqueue(&event.route.lane, to_queue, room)).await
     }
 
-    /// What is known of the event from when the provider was in sync mode, or the doubt that is left of it. After a retention
-    /// nothing is.
-    async fn known_from_sync(&self, event: &Event) -> Result<Result<Option<Mark>, Enqueued>, StoreError> {
-        let Some(key) = event.standing.key() else { return Ok(Ok(None)) };
-        let before = key.untagged();
-        if before == *key || self.started.elapsed() > event.route.provider.retention {
-            return Ok(Ok(None));
-        }
-        Ok(match self.former(event, &before).await? {
-            Former::Nothing | Former::Queued => Ok(None),
-            Former::Doubt(mark) => Ok(Some(mark)),
-            // An operator wants it to go through again.
-            Former::Done(_) if event.is_bypassed() => Ok(Some(Mark::Replay)),
-            Former::Done(done) => Err(Enqueued::Done(done)),
-            Former::InFlight { lease_left } => Err(Enqueued::InFlight { lease_left }),
-            Former::Conflict(entry) => Err(Enqueued::Conflict(entry)),
-        })
+    /// The key that the event had in sync mode, where that is another one. After a retention nothing is known under it.
+    fn sync_key_of(&self, event: &Event) -> Option<EventKey> {
+        let key = event.standing.key().filter(|_| self.started.elapsed() <= event.route.provider.retention)?;
+        Some(key.untagged()).filter(|before| before != key)
     }
 
     /// Events that agree in what they are ordered by are of one line. What does not say waits for nobody.

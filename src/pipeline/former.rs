@@ -1,12 +1,13 @@
 //! What is known of an event from when its provider was in the other mode. Where keys have to be beside their letters, an
 //! event has another key in queue mode than in sync mode; for one retention after a change, both count.
 
+use std::time::Duration;
+
 use super::Pipeline;
 use super::identify::EventKey;
 use super::once::Event;
 use crate::store::{Done, Entry, Mark, StoreError};
 use crate::telemetry::StoreOp;
-use std::time::Duration;
 
 /// What the key of the other mode holds, as it matters here.
 pub(super) enum Former {

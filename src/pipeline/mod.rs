@@ -16,6 +16,7 @@ pub mod headers;
 pub mod hold;
 pub mod identify;
 pub mod intake;
+pub mod kept;
 pub mod keyring;
 pub mod listener;
 pub mod once;

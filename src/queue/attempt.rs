@@ -6,7 +6,6 @@ use http::StatusCode;
 use http_body_util::Full;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::content::{self, Kept};
 use super::dispatch::LOOK;
 use super::resign::resign;
 use super::schedule;
@@ -17,6 +16,7 @@ use crate::pipeline::headers::{Peer, Told};
 use crate::pipeline::hold::{Leased, Tenure};
 use crate::pipeline::identify::BodyDigest;
 use crate::pipeline::intake::Delivery;
+use crate::pipeline::kept::{self, Kept};
 use crate::pipeline::once::Sent;
 use crate::pipeline::route::Route;
 use crate::pipeline::settle::{Settlement, settlement_for};
@@ -80,7 +80,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     if usize::try_from(slip.attempt).is_ok_and(ends_never) {
         return errand.give_up(slip, "no attempt at it ends").await;
     }
-    let Some(Kept { delivery, event_id, body }) = content::read(&content) else {
+    let Some(Kept { delivery, event_id, body }) = kept::read(&content) else {
         return errand.give_up(slip, "it cannot be read").await;
     };
     let (delivery, is_resigned) =

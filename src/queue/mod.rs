@@ -11,7 +11,6 @@
 //! taken to its settlement by `attempt`, in a task of its own, so that a slow or poisonous event stops nobody else.
 
 mod attempt;
-pub mod content;
 mod dispatch;
 mod resign;
 mod schedule;

@@ -85,9 +85,12 @@ on_each_store! {
     what_is_under_way_is_left_alone_but_by_force
     a_line_keeps_its_order_after_a_retry
     a_dropped_letter_gives_its_line_free
-    letters_can_be_seen_to_after_their_provider_has_left_queue_mode
     only_dead_letters_are_found_among_the_dead
     every_queue_is_counted
+}
+
+on_each_lasting_store! { file_over_starts, redis_over_starts:
+    letters_can_be_seen_to_after_their_provider_has_left_queue_mode
 }
 
 async fn letters_are_listed_page_by_page_as_they_came(store: &str) {
@@ -285,10 +288,6 @@ async fn a_dropped_letter_gives_its_line_free(store: &str) {
 }
 
 async fn letters_can_be_seen_to_after_their_provider_has_left_queue_mode(store: &str) {
-    // What is in memory ends with the program.
-    if store == "memory:" {
-        return;
-    }
     let consumer = Consumer::answering(503).await;
     let proxy = queueing(&consumer, PATIENT).store(store).start();
     queue(&proxy, &stripe("e1")).await;

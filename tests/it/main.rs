@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-/// Runs on a store without a server, on one in a file, and on Redis.
+/// Runs each of these tests on a store in memory, on one in a file, and on Redis.
 macro_rules! on_each_store {
     ($($name:ident)*) => {
         mod memory {
@@ -11,14 +11,21 @@ macro_rules! on_each_store {
                 super::$name("memory:").await;
             })*
         }
-        mod file {
+        on_each_lasting_store! { file, redis: $($name)* }
+    };
+}
+
+/// The same without memory, which ends with the program.
+macro_rules! on_each_lasting_store {
+    ($file:ident, $redis:ident: $($name:ident)*) => {
+        mod $file {
             $(#[tokio::test]
             async fn $name() {
                 let directory = tempfile::tempdir().unwrap();
                 super::$name(&format!("file:{}/store", directory.path().display())).await;
             })*
         }
-        mod redis {
+        mod $redis {
             $(#[tokio::test]
             async fn $name() {
                 let server = crate::support::redis::RedisProcess::start();

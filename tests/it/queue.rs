@@ -38,13 +38,16 @@ on_each_store! {
     deliveries_without_an_id_are_queued_too
     order_is_kept_where_it_is_asked_for
     a_line_moves_on_as_soon_as_its_first_is_done
+    events_that_do_not_say_wait_for_nobody
+}
+
+on_each_lasting_store! { file_over_starts, redis_over_starts:
     what_is_left_at_a_stop_is_delivered_after_the_next_start
     events_are_known_when_the_mode_changes
     another_body_is_another_event_when_the_mode_changes_too
     a_doubt_goes_along_when_the_mode_changes
     what_is_observed_is_not_dropped_when_the_mode_changes
     a_bypass_holds_when_the_mode_changes
-    events_that_do_not_say_wait_for_nobody
 }
 
 async fn an_event_is_acknowledged_before_the_consumer_has_it(store: &str) {
@@ -203,10 +206,6 @@ async fn a_line_moves_on_as_soon_as_its_first_is_done(store: &str) {
 }
 
 async fn what_is_left_at_a_stop_is_delivered_after_the_next_start(store: &str) {
-    // What is in memory ends with the program.
-    if store == "memory:" {
-        return;
-    }
     let consumer = Consumer::deciding(|_, nth| Act::Answer(if nth == 1 { 503 } else { 200 })).await;
     let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"300ms\"]";
     let setup = in_front_of(&consumer).both("mode = \"queue\"").table(table).store(store);
@@ -268,10 +267,6 @@ async fn nothing_is_accepted_by_a_redis_that_may_lose_it() {
 }
 
 async fn events_are_known_when_the_mode_changes(store: &str) {
-    // What is in memory ends with the program.
-    if store == "memory:" {
-        return;
-    }
     let consumer =
         Consumer::deciding(|seen, nth| Act::Answer(if seen.event_id() == "late" && nth == 1 { 503 } else { 200 })).await;
     let table = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"300ms\"]";
@@ -384,9 +379,6 @@ fn in_both_modes(consumer: &Consumer, store: &str) -> (Setup, Setup) {
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 async fn another_body_is_another_event_when_the_mode_changes_too(store: &str) {
-    if store == "memory:" {
-        return;
-    }
     let consumer = Consumer::answering(200).await;
     let (sync, queue) = in_both_modes(&consumer, store);
     let proxy = sync.start();
@@ -406,9 +398,6 @@ async fn another_body_is_another_event_when_the_mode_changes_too(store: &str) {
 }
 
 async fn a_doubt_goes_along_when_the_mode_changes(store: &str) {
-    if store == "memory:" {
-        return;
-    }
     let consumer = Consumer::deciding(|_, nth| if nth == 1 { Act::Close } else { Act::Answer(200) }).await;
     let (sync, queue) = in_both_modes(&consumer, store);
     let proxy = sync.start();
@@ -423,9 +412,6 @@ async fn a_doubt_goes_along_when_the_mode_changes(store: &str) {
 }
 
 async fn what_is_observed_is_not_dropped_when_the_mode_changes(store: &str) {
-    if store == "memory:" {
-        return;
-    }
     let consumer = Consumer::answering(200).await;
     let (sync, queue) = in_both_modes(&consumer, store);
     let proxy = sync.start();
@@ -440,9 +426,6 @@ async fn what_is_observed_is_not_dropped_when_the_mode_changes(store: &str) {
 }
 
 async fn a_bypass_holds_when_the_mode_changes(store: &str) {
-    if store == "memory:" {
-        return;
-    }
     let consumer = Consumer::answering(200).await;
     let (sync, queue) = in_both_modes(&consumer, store);
     let proxy = sync.start();

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use serde::{Deserialize, Serialize};
 
-use crate::pipeline::identify::BodyDigest;
-use crate::pipeline::intake::Delivery;
+use super::identify::BodyDigest;
+use super::intake::Delivery;
 
 /// What stands in the first line. Header values are any bytes: each is written as the letter of its number.
 #[derive(Serialize, Deserialize)]
