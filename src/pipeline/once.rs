@@ -387,7 +387,11 @@ impl Pipeline {
         if let (Some(mark), false) = (mark, matches!(sent, Err(ForwardError::NotSent(_)))) {
             route.watch.marked(mark);
         }
-        match (&hold, settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()))) {
+        let settlement = settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()));
+        if let (Some(attempt), true) = (attempt, settlement != Settlement::Complete) {
+            route.watch.failed_at(attempt);
+        }
+        match (&hold, settlement) {
             (Some(hold), Settlement::Complete) => {
                 route.watch.succeeded_at(hold.claim().attempt());
                 self.complete(hold, &call, sent, audience).await;

@@ -100,8 +100,10 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     if let (Fate::Done(done), Some(key)) = (&fate, &holding.cell) {
         pipeline.reserve.recent.put(key, done.clone(), provider.retention);
     }
-    if outcome == LetterOutcome::Done {
-        route.watch.succeeded_at(attempt);
+    match outcome {
+        LetterOutcome::Done => route.watch.succeeded_at(attempt),
+        LetterOutcome::Failed | LetterOutcome::Unknown | LetterOutcome::Dead => route.watch.failed_at(attempt),
+        LetterOutcome::Returned => {}
     }
     // The consumer's answer is read to its end, so that its connection can be used again; nobody else wants it.
     let listening = async {

@@ -32,8 +32,10 @@ pub struct Metrics {
     maybe_duplicate: IntCounterVec,
     conflicts: IntCounterVec,
     failed_attempts: HistogramVec,
+    repeated_failures: IntCounterVec,
     claims_in_flight: IntGaugeVec,
     bypass_active: IntGaugeVec,
+    retention_seconds: IntGaugeVec,
     upstream_seconds: HistogramVec,
     overhead_seconds: HistogramVec,
     duplicate_age: HistogramVec,
@@ -41,6 +43,9 @@ pub struct Metrics {
     store_seconds: Vec<Histogram>,
     store_errors: Vec<Vec<IntCounter>>,
     limited: Vec<IntCounter>,
+    /// Those that were taken, and those that were refused.
+    pub config_reloads: [IntCounter; 2],
+    pub config_stale: IntGauge,
     /// Those that gave keys, and those that did not.
     pub key_fetches: [IntCounter; 2],
     pub unrouted: IntCounter,
@@ -63,8 +68,10 @@ pub struct ProviderMetrics {
     pub maybe_duplicate: Vec<IntCounter>,
     pub conflicts: IntCounter,
     pub failed_attempts: Histogram,
+    pub repeated_failures: IntCounter,
     pub claims_in_flight: IntGauge,
     pub bypass_active: IntGauge,
+    pub retention_seconds: IntGauge,
     pub upstream_seconds: Histogram,
     pub overhead_seconds: Histogram,
     pub duplicate_age: Histogram,
@@ -136,6 +143,8 @@ impl Metrics {
         )?;
         let key_fetches =
             families.counters("key_fetches_total", "Times a provider's published keys were asked for.", &["result"])?;
+        let config_reloads =
+            families.counters("config_reloads_total", "Times the configuration was read anew while running.", &["result"])?;
         families.build()?;
         families.process()?;
         Ok(Self {
@@ -172,8 +181,14 @@ impl Metrics {
                 &["provider"],
                 &ATTEMPT_BUCKETS,
             )?,
+            repeated_failures: families.counters(
+                "repeated_failures_total",
+                "Attempts that failed at an event that had failed twice or more before.",
+                &["provider"],
+            )?,
             claims_in_flight: families.gauges("claims_in_flight", "Claims held by this process.", &["provider"])?,
             bypass_active: families.gauges("bypass_active", "Whether done events are forwarded again.", &["provider"])?,
+            retention_seconds: families.gauges("retention_seconds", "How long a done event is remembered.", &["provider"])?,
             upstream_seconds: families.histograms(
                 "upstream_seconds",
                 "Time to the head of the consumer's answer.",
@@ -209,6 +224,11 @@ impl Metrics {
                 })
                 .collect(),
             key_fetches: ["ok", "failed"].map(|result| key_fetches.with_label_values(&[result])),
+            config_reloads: ["ok", "failed"].map(|result| config_reloads.with_label_values(&[result])),
+            config_stale: families.gauge(
+                "config_stale",
+                "Whether the configuration that was read last was refused, so that the one before goes on.",
+            )?,
             limited: Limit::ALL.iter().map(|limit| limited.with_label_values(&[limit.as_str()])).collect(),
             registry,
         })
@@ -232,8 +252,10 @@ impl Metrics {
             maybe_duplicate: of(&self.maybe_duplicate, &Mark::ALL.iter().map(|mark| mark.as_str()).collect::<Vec<_>>()),
             conflicts: self.conflicts.with_label_values(&[name]),
             failed_attempts: self.failed_attempts.with_label_values(&[name]),
+            repeated_failures: self.repeated_failures.with_label_values(&[name]),
             claims_in_flight: self.claims_in_flight.with_label_values(&[name]),
             bypass_active: self.bypass_active.with_label_values(&[name]),
+            retention_seconds: self.retention_seconds.with_label_values(&[name]),
             upstream_seconds: self.upstream_seconds.with_label_values(&[name]),
             overhead_seconds: self.overhead_seconds.with_label_values(&[name]),
             duplicate_age: self.duplicate_age.with_label_values(&[name]),

@@ -21,6 +21,9 @@ use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
 use metrics::{Metrics, ProviderMetrics};
 pub use outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
 
+/// From this attempt on a failure is a repeated one.
+const REPEATED: u32 = 3;
+
 /// The program's metrics, shared by all runtimes.
 #[derive(Debug)]
 pub struct Telemetry {
@@ -34,7 +37,9 @@ impl Telemetry {
 
     /// The watch over one provider.
     pub fn watch(&self, provider: &Provider) -> ProviderWatch {
-        ProviderWatch { name: provider.name.clone(), metrics: self.metrics.provider(&provider.name, provider.keys.len()) }
+        let metrics = self.metrics.provider(&provider.name, provider.keys.len());
+        metrics.retention_seconds.set(i64::try_from(provider.retention.as_secs()).unwrap_or(i64::MAX));
+        ProviderWatch { name: provider.name.clone(), metrics }
     }
 
     /// Runs a store operation, timed and its failure counted.
@@ -75,6 +80,12 @@ impl Telemetry {
     /// A provider's published keys were asked for.
     pub fn keys_fetched(&self, is_ok: bool) {
         self.metrics.key_fetches[usize::from(!is_ok)].inc();
+    }
+
+    /// The configuration was read anew, and taken or refused.
+    pub fn reloaded(&self, is_ok: bool) {
+        self.metrics.config_reloads[usize::from(!is_ok)].inc();
+        self.metrics.config_stale.set(i64::from(!is_ok));
     }
 
     pub fn limited(&self, limit: Limit) {
@@ -143,6 +154,13 @@ impl ProviderWatch {
     /// The consumer accepted an event at this attempt.
     pub fn succeeded_at(&self, attempt: u32) {
         self.metrics.failed_attempts.observe(f64::from(attempt));
+    }
+
+    /// The consumer did not accept an event at this attempt. Once is a hiccup, several times is an event that nobody looks after.
+    pub fn failed_at(&self, attempt: u32) {
+        if attempt >= REPEATED {
+            self.metrics.repeated_failures.inc();
+        }
     }
 
     pub fn unverified(&self, reason: Disproof) {

@@ -54,6 +54,21 @@ async fn a_failure_is_passed_on_and_the_next_delivery_is_forwarded() {
 }
 
 #[tokio::test]
+async fn an_event_that_fails_again_and_again_is_counted_from_its_third_failure_on() {
+    let consumer = Consumer::answering(500).await;
+    let proxy = in_front_of(&consumer).stripe("retention = \"8d\"").start();
+    let repeated = async || proxy.metrics().await.value("hookonce_repeated_failures_total", &[("provider", "stripe")]);
+    for expected in [0.0, 0.0, 1.0, 2.0] {
+        proxy.send(&stripe("e1")).await;
+        assert_eq!(repeated().await, expected);
+    }
+    proxy.send(&stripe("e2")).await;
+    assert_eq!(repeated().await, 2.0);
+    let retention = proxy.metrics().await.value("hookonce_retention_seconds", &[("provider", "stripe")]);
+    assert_eq!(retention, 8.0 * 86_400.0);
+}
+
+#[tokio::test]
 async fn sixty_copies_at_once_are_forwarded_once_and_all_get_the_answer() {
     let gate = Gate::closed();
     let consumer = gated(&gate, 202).await;
