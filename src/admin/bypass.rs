@@ -34,7 +34,7 @@ pub async fn answer(admin: &Admin, request: Request<Incoming>, peer: SocketAddr)
             _ => Err(Denied::method("GET")),
         };
     };
-    let route = admin.route(name)?;
+    let route = &*admin.route(name)?;
     match *request.method() {
         Method::GET => Ok(json_reply(StatusCode::OK, &shown(route))),
         Method::PUT => begin(admin, route, length(request).await?, peer).await,
@@ -45,7 +45,7 @@ pub async fn answer(admin: &Admin, request: Request<Incoming>, peer: SocketAddr)
 
 /// Those that are on.
 pub fn all(admin: &Admin) -> Vec<Value> {
-    admin.routes.all().filter(|route| route.bypass.is_on()).map(|route| shown(route)).collect()
+    admin.routes().all().filter(|route| route.bypass.is_on()).map(|route| shown(route)).collect()
 }
 
 fn shown(route: &Route) -> Value {
@@ -107,7 +107,7 @@ async fn write(admin: &Admin, route: &Route, length: Option<Duration>) -> Result
 
 /// Reads what the store has of all of them.
 pub async fn reread(admin: &Admin) -> Result<(), StoreError> {
-    for route in admin.routes.all() {
+    for route in admin.routes().all() {
         let left = admin.telemetry.store(StoreOp::Bypass, admin.store.bypass(&cell(admin, route))).await?;
         route.bypass.set(left);
     }
@@ -117,7 +117,7 @@ pub async fn reread(admin: &Admin) -> Result<(), StoreError> {
 
 /// Says so where one has begun, or ended, since this was asked last.
 pub fn note(admin: &Admin) {
-    for route in admin.routes.all() {
+    for route in admin.routes().all() {
         let (provider, left) = (&route.provider.name, route.bypass.left());
         if !route.watch.bypassed(left.is_some()) {
             continue;
@@ -135,5 +135,5 @@ pub fn note(admin: &Admin) {
 
 /// One colon: it cannot be an event's.
 fn cell(admin: &Admin, route: &Route) -> String {
-    format!("{}:bypass-{}", admin.config.store.namespace, route.provider.name)
+    format!("{}:bypass-{}", admin.config().store.namespace, route.provider.name)
 }

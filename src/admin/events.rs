@@ -35,7 +35,7 @@ fn keys_of(admin: &Admin, rest: &str) -> Result<Vec<EventKey>, Denied> {
     let bad = |reason: &'static str| Denied::new(StatusCode::BAD_REQUEST, reason);
     let (provider, id) = rest.split_once('/').ok_or_else(|| bad("write /api/events/PROVIDER/ID"))?;
     let route = admin.route(provider)?;
-    let mut keys = EventKey::shown_as(&admin.config.store.namespace, &route.provider.name, id);
+    let mut keys = EventKey::shown_as(&admin.config().store.namespace, &route.provider.name, id);
     // In queue mode an event's key may have to be beside its letter; before, it was not.
     if route.has_letters() {
         let beside = keys.iter().map(|key| admin.store.key_in(&route.lane, key)).filter(|key| !keys.contains(key)).collect();

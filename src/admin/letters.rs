@@ -4,6 +4,7 @@
 //! shown only to those who ask for it, and that is noted.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -46,14 +47,14 @@ pub async fn answer(admin: &Admin, request: &Request<Incoming>, peer: SocketAddr
 
 /// `{provider}/{id}`: the letter's own id, or its event's as the log shows it.
 struct Asked<'a> {
-    route: &'a Route,
+    route: Arc<Route>,
     id: &'a str,
     /// Whether only a dead one is meant.
     dead: bool,
 }
 
 impl<'a> Asked<'a> {
-    fn read(admin: &'a Admin, rest: &'a str, dead: bool) -> Result<Self, Denied> {
+    fn read(admin: &Admin, rest: &'a str, dead: bool) -> Result<Self, Denied> {
         let how = || Denied::new(StatusCode::BAD_REQUEST, "write /api/queue/PROVIDER/ID");
         let (provider, id) = rest.split_once('/').filter(|(_, id)| !id.is_empty()).ok_or_else(how)?;
         Ok(Self { route: admin.route(provider)?, id, dead })
@@ -61,7 +62,7 @@ impl<'a> Asked<'a> {
 
     async fn find(&self, admin: &Admin) -> Result<Filed, Denied> {
         let found = match LetterId::parse(self.id) {
-            Some(id) => letter(admin, self.route, id).await?,
+            Some(id) => letter(admin, &self.route, id).await?,
             None => None,
         };
         let found = match found {
@@ -74,11 +75,11 @@ impl<'a> Asked<'a> {
 
     /// The event's cell says which letter it has.
     async fn by_event(&self, admin: &Admin) -> Result<Option<Filed>, Denied> {
-        for key in EventKey::shown_as(&admin.config.store.namespace, &self.route.provider.name, self.id) {
+        for key in EventKey::shown_as(&admin.config().store.namespace, &self.route.provider.name, self.id) {
             let key = admin.store.key_in(&self.route.lane, &key);
             let seen = admin.telemetry.store(StoreOp::Look, admin.store.look(&key)).await?;
             if let Some(Entry::Queued(queued)) = seen.map(|seen| seen.entry) {
-                return letter(admin, self.route, queued.letter).await;
+                return letter(admin, &self.route, queued.letter).await;
             }
         }
         Ok(None)
@@ -91,7 +92,8 @@ async fn letter(admin: &Admin, route: &Route, id: LetterId) -> Result<Option<Fil
 
 /// What the queue of every provider that has one holds.
 async fn tallies(admin: &Admin) -> Result<AdminResponse, Denied> {
-    let mut routes: Vec<_> = admin.routes.all().filter(|route| route.has_letters()).collect();
+    let all = admin.routes();
+    let mut routes: Vec<_> = all.all().filter(|route| route.has_letters()).collect();
     routes.sort_by_key(|route| &route.provider.name);
     let mut queues = Vec::with_capacity(routes.len());
     for route in routes {
@@ -127,7 +129,7 @@ async fn list(admin: &Admin, query: &Query<'_>, is_dead: bool) -> Result<AdminRe
     let letters = admin.telemetry.store(StoreOp::Letters, listing).await?;
     let next = letters.last().filter(|_| letters.len() == limit).map(|last| last.id.to_string());
     let told = json!({
-        "tally": tally(admin, route).await?,
+        "tally": tally(admin, &route).await?,
         "letters": letters.iter().map(shown).collect::<Vec<_>>(),
         "next": next,
     });
@@ -180,7 +182,7 @@ impl Deed {
 async fn change(admin: &Admin, asked: &Asked<'_>, deed: Deed, peer: SocketAddr) -> Result<AdminResponse, Denied> {
     let (filed, done) = match asked.find(admin).await {
         Ok(filed) => {
-            let done = deed.on(&filed, admin, asked.route).await;
+            let done = deed.on(&filed, admin, &asked.route).await;
             (Some(filed), done)
         }
         Err(denied) => (None, Err(denied)),

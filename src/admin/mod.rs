@@ -17,6 +17,7 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -33,6 +34,7 @@ use tokio::time::sleep;
 
 use crate::app::Lifecycle;
 use crate::config::{Config, Provider, Readiness};
+use crate::pipeline::plan::Plan;
 use crate::pipeline::route::{Route, Routes};
 use crate::store::{Condition, Reserve, Store, StoreError};
 use crate::telemetry::Telemetry;
@@ -48,8 +50,7 @@ pub type AdminResponse = Response<Full<Bytes>>;
 
 #[derive(Debug)]
 pub struct Admin {
-    pub config: Arc<Config>,
-    pub routes: Arc<Routes>,
+    pub plan: Arc<ArcSwap<Plan>>,
     pub telemetry: Arc<Telemetry>,
     pub lifecycle: Lifecycle,
     pub reserve: Arc<Reserve>,
@@ -90,6 +91,16 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
 }
 
 impl Admin {
+    /// The configuration that is run by now.
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.plan.load().config)
+    }
+
+    /// Its routes.
+    fn routes(&self) -> Arc<Routes> {
+        Arc::clone(&self.plan.load().routes)
+    }
+
     async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> AdminResponse {
         let path = request.uri().path();
         match (request.method(), path) {
@@ -133,19 +144,19 @@ impl Admin {
     }
 
     /// The provider of this name.
-    fn route(&self, provider: &str) -> Result<&Route, Denied> {
+    fn route(&self, provider: &str) -> Result<Arc<Route>, Denied> {
         let unknown = || Denied::new(StatusCode::NOT_FOUND, "no provider of this name is configured");
-        self.routes.named(provider).map(Arc::as_ref).ok_or_else(unknown)
+        self.routes().named(provider).map(Arc::clone).ok_or_else(unknown)
     }
 
     /// What the keys of a provider's events begin with.
     fn prefix(&self, provider: &str) -> String {
-        format!("{}:{provider}:", self.config.store.namespace)
+        format!("{}:{provider}:", self.config().store.namespace)
     }
 
     /// Tells every instance that an operator has changed something which they keep in memory.
     pub async fn announce(&self) -> Result<(), StoreError> {
-        let key = self.config.store.marker();
+        let key = self.config().store.marker();
         // An operator may be quicker than the watch, which makes it as a rule.
         self.store.mark(&key, None, "").await?;
         self.store.announce(&key).await.map(drop)
@@ -155,7 +166,7 @@ impl Admin {
     fn readyz(&self, verbose: bool) -> AdminResponse {
         let is_draining = self.lifecycle.draining.is_cancelled();
         let store_up = self.telemetry.metrics.store_up.get() == 1;
-        let is_ready = !is_draining && (store_up || self.config.readiness == Readiness::Serving);
+        let is_ready = !is_draining && (store_up || self.config().readiness == Readiness::Serving);
         let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         if !verbose {
             return text(status, if is_ready { "ready\n" } else { "not ready\n" });
@@ -169,16 +180,16 @@ impl Admin {
             "store_reset": self.condition.reset().map(|at| humantime::format_rfc3339_millis(at).to_string()),
             "clock_skew_s": self.telemetry.metrics.clock_skew.get(),
             "clock_off_for": self.clock_is_off_for(),
-            "readiness": self.config.readiness.as_str(),
+            "readiness": self.config().readiness.as_str(),
             "bypassed": bypass::all(self),
         });
         json_reply(status, &state)
     }
 
     /// The providers whose timestamps this machine's clock cannot judge.
-    fn clock_is_off_for(&self) -> Vec<&str> {
+    fn clock_is_off_for(&self) -> Vec<String> {
         let is_off = |provider: &&Arc<Provider>| provider.cannot_judge_time_with(self.condition.skew());
-        self.config.providers.iter().filter(is_off).map(|provider| provider.name.as_str()).collect()
+        self.config().providers.iter().filter(is_off).map(|provider| provider.name.clone()).collect()
     }
 
     fn metrics(&self) -> AdminResponse {
@@ -190,7 +201,7 @@ impl Admin {
 
     /// Whether the caller may ask for this.
     fn admit(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<(), Denied> {
-        match &self.config.admin_token {
+        match &self.config().admin_token {
             Some(token) if bearer(request).is_some_and(|given| bool::from(given.ct_eq(token.bytes()))) => Ok(()),
             Some(_) => Err(Denied::new(StatusCode::UNAUTHORIZED, "this needs `Authorization: Bearer ADMIN_TOKEN`")),
             None if is_write(request) => Err(Denied::new(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),

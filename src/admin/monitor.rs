@@ -1,12 +1,14 @@
 //! The watch over the store: a sign of life every half second, so that an outage, lost data and an operator's changes
 //! are known within a second, also without traffic.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Admin, bypass};
 use crate::config::Mode;
+use crate::pipeline::plan::Plan;
 use crate::store::cells::FOR_EVER;
 use crate::store::redis::About;
 use crate::store::{Keeping, Marker, StoreError, StoreErrorKind};
@@ -27,7 +29,7 @@ pub async fn watch(admin: &Admin) -> ! {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut watch = Watch {
         admin,
-        key: admin.config.store.marker(),
+        key: admin.config().store.marker(),
         is_up: None,
         pulses: 0,
         known: None,
@@ -36,6 +38,7 @@ pub async fn watch(admin: &Admin) -> ! {
         replaced: None,
         evicted_keys: None,
         traced: None,
+        plan: admin.plan.load_full(),
     };
     loop {
         ticks.tick().await;
@@ -50,7 +53,7 @@ pub async fn count_letters(admin: &Admin) -> ! {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        for route in admin.routes.all().filter(|route| route.has_letters()) {
+        for route in admin.routes().all().filter(|route| route.has_letters()) {
             match admin.telemetry.store(StoreOp::Letters, admin.store.tally(&route.lane)).await {
                 Ok(tally) => route.watch.queue(&tally, now()),
                 Err(error) => tracing::debug!(provider = route.provider.name, %error, "the queue could not be counted"),
@@ -83,11 +86,14 @@ struct Watch<'a> {
     evicted_keys: Option<u64>,
     /// When it was last seen to it that the modes of providers are known.
     traced: Option<Instant>,
+    /// What was run when this was last looked at.
+    plan: Arc<Plan>,
 }
 
 impl Watch<'_> {
     async fn turn(&mut self) {
         let admin = self.admin;
+        self.look_at_plan();
         let pulse = admin.telemetry.store(StoreOp::Pulse, admin.store.pulse(&self.key)).await;
         let has_come_up = self.note_whether_up(&pulse);
         admin.telemetry.metrics.store_breaker_open.set(i64::from(admin.store.breaker().is_open()));
@@ -107,6 +113,14 @@ impl Watch<'_> {
         }
         bypass::note(admin);
         self.pulses = self.pulses.wrapping_add(1);
+    }
+
+    /// After a reload there may be providers of which nothing has been asked yet.
+    fn look_at_plan(&mut self) {
+        let plan = self.admin.plan.load_full();
+        if !Arc::ptr_eq(&plan, &self.plan) {
+            (self.plan, self.has_news, self.is_due, self.traced) = (plan, true, true, None);
+        }
     }
 
     /// Says so when it changes whether the store answers. Tells whether it has just come up.
@@ -174,21 +188,22 @@ impl Watch<'_> {
 
     /// Whether nothing is accepted for later until the servers have said that they keep it.
     fn is_held_up(&self) -> bool {
-        let Admin { config, condition, .. } = self.admin;
+        let (config, condition) = (self.admin.config(), &self.admin.condition);
         config.has_queue() && !config.queue.accept_loss && condition.keeping() != Some(Keeping::Durable)
     }
 
     /// Where events are accepted for later, it matters whether the store can lose them.
     async fn look_at_keeping(&self) -> Result<(), StoreError> {
         let admin = self.admin;
-        if !admin.config.has_queue() {
+        if !admin.config().has_queue() {
             return Ok(());
         }
         let keeping = admin.store.keeping().await?;
         if admin.condition.set_keeping(keeping.clone())
             && let Keeping::Lossy(why) = keeping
         {
-            let what = if admin.config.queue.accept_loss { "as configured" } else { "until then nothing is accepted for later" };
+            let what =
+                if admin.config().queue.accept_loss { "as configured" } else { "until then nothing is accepted for later" };
             tracing::warn!(why, "an acknowledged event can be lost: {what}");
         }
         Ok(())
@@ -198,7 +213,7 @@ impl Watch<'_> {
     async fn look_at_modes(&mut self) -> Result<(), StoreError> {
         let admin = self.admin;
         let is_due = self.traced.is_none_or(|traced| traced.elapsed() > TRACE_EVERY);
-        for route in admin.routes.all().filter(|_| is_due) {
+        for route in admin.routes().all().filter(|_| is_due) {
             if route.provider.mode == Mode::Sync && admin.store.has_trace(&route.lane).await? {
                 route.note_queued();
             }

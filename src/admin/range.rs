@@ -24,8 +24,8 @@ use crate::telemetry::StoreOp;
 const SLICE: Duration = Duration::from_millis(500);
 
 /// `?provider=NAME&since=T&until=T&from=PLACE`.
-struct Range<'a> {
-    provider: &'a str,
+struct Range {
+    provider: String,
     since: SystemTime,
     until: SystemTime,
     from: Option<Cursor>,
@@ -58,17 +58,17 @@ pub async fn forget(admin: &Admin, query: &Query<'_>, peer: SocketAddr) -> Resul
     let walked = admin.announce().await.and(walked);
     // Whatever stopped it: what was changed by then is told.
     let result = outcome(&walked, |_| "ok".to_owned());
-    let (provider, since, until) = (range.provider, rfc3339(range.since), rfc3339(range.until));
+    let (provider, since, until) = (&range.provider, rfc3339(range.since), rfc3339(range.until));
     let Tally { forgotten, in_flight, .. } = tally;
     tracing::warn!(target: "hookonce::audit", %peer, provider, since, until, forgotten, in_flight, result, "forget events by time");
     Ok(json_reply(StatusCode::OK, &range.shown("forgotten", &tally, walked?)))
 }
 
-impl<'a> Range<'a> {
-    fn read(admin: &'a Admin, query: &Query<'_>) -> Result<Self, Denied> {
+impl Range {
+    fn read(admin: &Admin, query: &Query<'_>) -> Result<Self, Denied> {
         let bad = |reason: &'static str| Denied::new(StatusCode::BAD_REQUEST, reason);
         let how = || bad("write /api/events?provider=NAME&since=TIME&until=TIME");
-        let provider = &admin.route(&query.field("provider").ok_or_else(how)?)?.provider.name;
+        let provider = admin.route(&query.field("provider").ok_or_else(how)?)?.provider.name.clone();
         let now = entry::now();
         let moment = |text: String| {
             let at = text.parse::<Moment>().map_err(bad)?.at(now);
@@ -88,7 +88,7 @@ impl<'a> Range<'a> {
 
     /// Walks for a moment, and says where to go on.
     async fn walk(&self, admin: &Admin, tally: &mut Tally, forget: bool) -> Result<Option<Cursor>, StoreError> {
-        let (prefix, until) = (admin.prefix(self.provider), Instant::now() + SLICE);
+        let (prefix, until) = (admin.prefix(&self.provider), Instant::now() + SLICE);
         let mut from = self.from.clone();
         loop {
             let (events, next) = admin.telemetry.store(StoreOp::Find, admin.store.walk(&prefix, from)).await?;

@@ -11,6 +11,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tokio::signal::unix::SignalKind;
+
 use super::run::Signals;
 use super::{FAILED, block_on, fail};
 use crate::app::App;
@@ -32,7 +34,7 @@ pub fn run(args: &Args) -> ExitCode {
     let folder = Folder::new();
     let shown = block_on(async {
         // From the first moment on, so that the folder goes whenever the demo ends.
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new(&[SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()])?;
         show(args, &folder, &mut signals).await
     });
     match shown {

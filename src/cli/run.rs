@@ -1,7 +1,10 @@
 //! `hookonce run`: serves until a signal, then stops in order.
 
+mod reload;
+
+use std::future::poll_fn;
 use std::process::ExitCode;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -13,6 +16,7 @@ use crate::config::problem::Report;
 use crate::config::{Config, Environment, Flags, Loaded, StoreUrl};
 use crate::store::{Keeping, StoreSource};
 use crate::telemetry::{log, outlet};
+use reload::Reloads;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -21,7 +25,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, environment: &Environment) -> ExitCode {
-    let loaded = match Config::load(&args.flags, environment) {
+    let (loaded, files) = Config::load_from_files(&args.flags, environment);
+    let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(problems) => {
             eprint!("{}", Report { word: "error", problems: &problems });
@@ -29,23 +34,23 @@ pub fn run(args: &Args, environment: &Environment) -> ExitCode {
         }
     };
     log::start(&loaded.config.log);
-    let code = block_on(serve(loaded)).unwrap_or_else(|error| fail(FAILED, error));
+    let reloads = Reloads { flags: args.flags.clone(), environment: environment.clone(), files };
+    let code = block_on(serve(loaded, reloads)).unwrap_or_else(|error| fail(FAILED, error));
     outlet::flush();
     code
 }
 
-async fn serve(loaded: Loaded) -> ExitCode {
+async fn serve(loaded: Loaded, mut reloads: Reloads) -> ExitCode {
     let Loaded { config, warnings } = loaded;
     for warning in &warnings {
         tracing::warn!(key = warning.key, "{}; {}", warning.what, warning.help);
     }
-    let mut signals = match Signals::new() {
+    let (mut signals, hangup) = match listened_for() {
         Ok(signals) => signals,
         Err(error) => return fail(FAILED, error),
     };
-    if let Some(why) = loss(&config).await {
-        let help = "or write accept_loss = true in [queue]";
-        return fail(UNUSABLE, format!("mode = \"queue\" acknowledges events that this store can lose: {why}; {help}"));
+    if let Some(loss) = loss(&config).await {
+        return fail(UNUSABLE, loss);
     }
     let introduction = Introduction::of(&config);
     let app = match App::start(config) {
@@ -53,7 +58,10 @@ async fn serve(loaded: Loaded) -> ExitCode {
         Err(error) => return fail(FAILED, error),
     };
     introduction.say(&app);
-    signals.next().await;
+    tokio::select! {
+        () = signals.next() => {}
+        never = reloads.watch(&app, hangup) => never,
+    }
     // Whoever signals a process and its group, as `timeout` does, means one signal.
     sleep(ONE_SIGNAL).await;
     signals.forget();
@@ -70,6 +78,11 @@ async fn serve(loaded: Loaded) -> ExitCode {
     }
 }
 
+/// What ends the program, and what has it read its configuration anew.
+fn listened_for() -> std::io::Result<(Signals, Signal)> {
+    Ok((Signals::new(&[SignalKind::terminate(), SignalKind::interrupt()])?, signal(SignalKind::hangup())?))
+}
+
 /// What a server can lose of the events that are accepted for later, unless that is accepted. One that does not answer is
 /// asked again while the program serves, and nothing is accepted before.
 async fn loss(config: &Config) -> Option<String> {
@@ -79,7 +92,9 @@ async fn loss(config: &Config) -> Option<String> {
     }
     let store = StoreSource::open(&config.store).ok()?.connect().ok()?;
     match store.keeping().await {
-        Ok(Keeping::Lossy(why)) => Some(why),
+        Ok(Keeping::Lossy(why)) => Some(format!(
+            "mode = \"queue\" acknowledges events that this store can lose: {why}; or write accept_loss = true in [queue]"
+        )),
         Ok(Keeping::Durable) | Err(_) => None,
     }
 }
@@ -88,33 +103,25 @@ async fn loss(config: &Config) -> Option<String> {
 const ONE_SIGNAL: Duration = Duration::from_millis(50);
 
 /// The signals that ask the program to end. Whoever listens for them is no longer ended by them.
-pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
+pub(super) struct Signals(Vec<Signal>);
 
 impl Signals {
-    pub(super) fn new() -> std::io::Result<Self> {
-        let [terminate, interrupt, hangup] = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
-        Ok(Self { terminate: terminate?, interrupt: interrupt?, hangup: hangup? })
+    pub(super) fn new(kinds: &[SignalKind]) -> std::io::Result<Self> {
+        kinds.iter().map(|kind| signal(*kind)).collect::<Result<_, _>>().map(Self)
     }
 
     /// What has come by now counts as one.
     fn forget(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        while self.terminate.poll_recv(&mut cx).is_ready() || self.interrupt.poll_recv(&mut cx).is_ready() {}
+        while self.poll(&mut Context::from_waker(Waker::noop())).is_ready() {}
     }
 
     pub(super) async fn next(&mut self) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                // Others reload on it. Ending without a word would be the worst answer.
-                _ = self.hangup.recv() => tracing::warn!("SIGHUP changes nothing: restart to read the configuration anew"),
-            }
-        }
+        poll_fn(|cx| self.poll(cx)).await;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let has_come = self.0.iter_mut().any(|signal| signal.poll_recv(cx).is_ready());
+        if has_come { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

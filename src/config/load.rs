@@ -7,7 +7,7 @@ use std::path::Path;
 use super::problem::{Origin, Problem, Problems};
 use super::resolve::{self, Context, Presets};
 use super::tree::{self, Table, Value};
-use super::{Config, Environment, Flags, Secret};
+use super::{Config, Environment, Files, Flags, Secret};
 
 /// A configuration that can be run, and what is worth a second look.
 #[derive(Debug)]
@@ -21,9 +21,19 @@ impl Config {
     ///
     /// On failure everything that is wrong comes back at once, in the order of the file.
     pub fn load(flags: &Flags, environment: &Environment) -> Result<Loaded, Vec<Problem>> {
+        Self::load_from_files(flags, environment).0
+    }
+
+    /// The same, with the files that were read for it, whatever came of it.
+    pub fn load_from_files(flags: &Flags, environment: &Environment) -> (Result<Loaded, Vec<Problem>>, Files) {
         let problems = Problems::default();
-        let root = laid(flags, environment, &problems)?;
-        resolved(&root, environment, problems)
+        let root = match laid(flags, environment, &problems) {
+            Ok(root) => root,
+            Err(wrong) => return (Err(wrong), problems.files()),
+        };
+        let config = resolve::config(&root, &Context { problems: &problems, environment, presets: &Presets::SHIPPED });
+        let files = problems.files();
+        (judged(config, problems), files)
     }
 
     /// Where the admin side of an instance with this configuration answers; nothing else of it is looked at.
@@ -40,7 +50,8 @@ impl Config {
     pub fn from_text(text: &str, environment: &Environment) -> Result<Loaded, Vec<Problem>> {
         let problems = Problems::default();
         let root = tree::parse(text, |line| Origin::File { line }, &problems);
-        resolved(&root, environment, problems)
+        let config = resolve::config(&root, &Context { problems: &problems, environment, presets: &Presets::SHIPPED });
+        judged(config, problems)
     }
 }
 
@@ -71,7 +82,9 @@ fn laid(flags: &Flags, environment: &Environment, problems: &Problems) -> Result
 }
 
 fn read(path: &Path, problems: &Problems) -> Result<Table, Problem> {
-    let text = std::fs::read_to_string(path).map_err(|error| Problem {
+    let text = std::fs::read_to_string(path);
+    problems.was_read(path, text.as_ref().ok().map(String::as_bytes));
+    let text = text.map_err(|error| Problem {
         key: String::new(),
         origin: None,
         what: format!("{} cannot be read: {error}", path.display()),
@@ -80,9 +93,7 @@ fn read(path: &Path, problems: &Problems) -> Result<Table, Problem> {
     Ok(tree::parse(&text, |line| Origin::File { line }, problems))
 }
 
-fn resolved(root: &Table, environment: &Environment, problems: Problems) -> Result<Loaded, Vec<Problem>> {
-    let context = Context { problems: &problems, environment, presets: &Presets::SHIPPED };
-    let config = resolve::config(root, &context);
+fn judged(config: Option<Config>, problems: Problems) -> Result<Loaded, Vec<Problem>> {
     let (errors, warnings) = problems.into_parts();
     match config {
         Some(config) if errors.is_empty() => Ok(Loaded { config, warnings }),

@@ -4,6 +4,8 @@
 //! would have to be parsed later and no `Option` that "must be set by then".
 
 mod address;
+mod change;
+mod files;
 mod fingerprint;
 mod flags;
 mod load;
@@ -31,6 +33,7 @@ use ipnet::IpNet;
 
 use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, Scheme};
 pub use address::Upstream;
+pub use files::Files;
 pub use fingerprint::Fingerprint;
 pub use flags::Flags;
 pub use load::{Loaded, known_keys};
@@ -79,7 +82,7 @@ pub struct Passthrough {
     pub paths: Vec<PathPattern>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
     pub url: StoreUrl,
     /// First part of every key: two services on one Redis must not see each other's events.

@@ -1,8 +1,12 @@
-//! What is wrong with a configuration: every problem at once, each with its key, its place and what to write instead.
+//! What is wrong with a configuration: every problem at once, each with its key, its place and what to write instead;
+//! and what else is noted while one is read.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
+
+use super::files::Files;
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +84,7 @@ pub struct Problems {
     warnings: RefCell<Vec<Problem>>,
     /// Every key that was asked for: what the example and the documentation are held against.
     asked: RefCell<BTreeSet<String>>,
+    files: RefCell<Files>,
 }
 
 impl Problems {
@@ -91,6 +96,15 @@ impl Problems {
     /// Adds something that works but is worth a second look.
     pub fn warn(&self, problem: Problem) {
         keep_once(&self.warnings, problem);
+    }
+
+    /// Notes what was found in a file that the configuration names; nothing where it could not be read.
+    pub fn was_read(&self, path: &Path, content: Option<&[u8]>) {
+        self.files.borrow_mut().note(path, content);
+    }
+
+    pub fn files(&self) -> Files {
+        self.files.borrow().clone()
     }
 
     pub fn is_empty(&self) -> bool {

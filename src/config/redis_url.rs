@@ -12,7 +12,7 @@ use super::scalar::Fault;
 use super::secret::Secret;
 use crate::pipeline::route::percent_decoded;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisUrl {
     pub topology: Topology,
     pub tls: bool,
@@ -20,7 +20,7 @@ pub struct RedisUrl {
     pub database: u16,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     Single(Address),
     Sentinel {
@@ -44,7 +44,7 @@ impl Topology {
 }
 
 /// As whom a server is spoken to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Login {
     pub user: Option<String>,
     pub password: Option<Secret>,

@@ -1,7 +1,9 @@
 //! Secrets: read from a variable, a file or, for trying out, the configuration itself; never printed.
 
 use std::fmt;
+use std::path::Path;
 
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::problem::Origin;
@@ -25,6 +27,15 @@ impl Secret {
         &self.0
     }
 }
+
+/// In constant time, whoever compares.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,7 +121,9 @@ fn from_variable(node: &Node, name: &str, at: &At<'_>) -> Option<Read> {
 }
 
 fn from_file(node: &Node, path: &str, at: &At<'_>) -> Option<Read> {
-    match std::fs::read(path) {
+    let content = std::fs::read(path);
+    at.problems.was_read(Path::new(path), content.as_deref().ok());
+    match content {
         Ok(mut bytes) => {
             // Editors and `echo` end a file with one newline; more than one is the secret's own.
             if bytes.ends_with(b"\n") {

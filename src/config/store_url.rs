@@ -8,7 +8,7 @@ use super::scalar::{Fault, from_text};
 use super::tree::Node;
 use super::written::{AsWritten, quoted};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUrl {
     Memory,
     File(PathBuf),

@@ -107,7 +107,7 @@ impl Pipeline {
                 Failpoint::AfterAppend.reach().await;
                 watch.claimed_first();
                 event.route.bell.notify_one();
-                Next::End(Ok(Reply::Queued { status: self.config.queue.ack_status }))
+                Next::End(Ok(Reply::Queued { status: self.config().queue.ack_status }))
             }
             Enqueued::Full(shortage) => Next::End(Err(Refusal::QueueFull(shortage))),
             Enqueued::Conflict(_) if provider.on_conflict != OnConflict::Reject => {
@@ -146,7 +146,7 @@ impl Pipeline {
     /// An acknowledgement is a promise: where it is not known that the store keeps it, there is none.
     fn may_be_kept(&self) -> Result<(), Unkept> {
         match self.condition.keeping() {
-            _ if self.config.queue.accept_loss => Ok(()),
+            _ if self.config().queue.accept_loss => Ok(()),
             Some(Keeping::Durable) => Ok(()),
             Some(Keeping::Lossy(why)) => Err(Unkept::Lossy(why)),
             None => Err(Unkept::Unknown),
@@ -183,14 +183,14 @@ impl Pipeline {
             line: self.line_of(event),
             content: kept::write(delivery, event.id.as_deref(), event.body),
         };
-        let queue = &self.config.queue;
+        let queue = &self.config().queue;
         let room = Room { letters: queue.max_events as u64, bytes: queue.max_bytes.0, dead_bytes: queue.dead_max_bytes.0 };
         self.telemetry.store(StoreOp::Append, self.store.enqueue(&event.route.lane, to_queue, room)).await
     }
 
     /// The key that the event had in sync mode, where that is another one. After a retention nothing is known under it.
     fn sync_key_of(&self, event: &Event) -> Option<EventKey> {
-        let key = event.standing.key().filter(|_| self.started.elapsed() <= event.route.provider.retention)?;
+        let key = event.standing.key().filter(|_| event.route.in_mode_since.elapsed() <= event.route.provider.retention)?;
         Some(key.untagged()).filter(|before| before != key)
     }
 

@@ -18,8 +18,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Pipeline;
 use super::bound::Bound;
+use super::plan::Door;
 use crate::config::Limits;
 use crate::telemetry::{Limit, Telemetry};
 
@@ -58,16 +58,19 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
 }
 
 /// Accepts connections until told to stop, then finishes those that are open.
-pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: Bound, stop: CancellationToken) {
-    let server = server(&pipeline.config.limits);
+pub async fn serve(listener: TcpListener, door: Arc<Door>, connections: Bound, stop: CancellationToken) {
+    // What a connection is made by cannot change while the program runs.
+    let limits = door.pipeline().config().limits.clone();
+    let telemetry = Arc::clone(&door.pipeline().telemetry);
+    let server = server(&limits);
     let open = TaskTracker::new();
     // A token of this runtime's own: its waiters meet on no other core's lock.
     let stop = stop.child_token();
     let admit = |stream: TcpStream, peer| match connections.take() {
         Some(admitted) => {
             let heard = Arc::default();
-            let connection = connection(&server, stream, peer, &pipeline, &heard);
-            let patience = Patience { first: pipeline.config.limits.header_timeout, heard, stop: stop.clone() };
+            let connection = connection(&server, stream, peer, &door, &heard);
+            let patience = Patience { first: limits.header_timeout, heard, stop: stop.clone() };
             open.spawn(async move {
                 if let Err(error) = drive(connection, patience).await {
                     tracing::debug!(%peer, error, "a connection ended with an error");
@@ -75,7 +78,7 @@ pub async fn serve(listener: TcpListener, pipeline: Arc<Pipeline>, connections: 
                 drop(admitted);
             });
         }
-        None => refuse(&stream, &pipeline.telemetry),
+        None => refuse(&stream, &telemetry),
     };
     loop {
         tokio::select! {
@@ -138,15 +141,15 @@ fn connection(
     server: &auto::Builder<TokioExecutor>,
     stream: TcpStream,
     peer: SocketAddr,
-    pipeline: &Arc<Pipeline>,
+    door: &Arc<Door>,
     heard: &Arc<AtomicBool>,
 ) -> impl GracefulConnection<Error = Failure> + use<> {
     // Small replies go out at once.
     let _ = stream.set_nodelay(true);
-    let (pipeline, heard) = (Arc::clone(pipeline), Arc::clone(heard));
+    let (door, heard) = (Arc::clone(door), Arc::clone(heard));
     let service = service_fn(move |request| {
         heard.store(true, Ordering::Relaxed);
-        let pipeline = Arc::clone(&pipeline);
+        let pipeline = door.pipeline();
         async move { Ok::<_, Infallible>(pipeline.handle(request, peer).await) }
     });
     server.serve_connection(TokioIo::new(stream), service).into_owned()

@@ -20,6 +20,7 @@ pub mod kept;
 pub mod keyring;
 pub mod listener;
 pub mod once;
+pub mod plan;
 pub mod refusal;
 pub mod reply;
 pub mod route;
@@ -56,9 +57,10 @@ use identify::{EventId, EventKey};
 use intake::{Bounds, Buffered, Delivery, Inbound};
 use keyring::{Keyring, Need, Unavailable};
 use once::{Event, Standing};
+use plan::Plan;
 use refusal::Refusal;
 use reply::{End, Reply};
-use route::{Found, Route, Routes, Slot};
+use route::{Found, Route, Slot};
 use upstream::{ForwardError, Patience, Upstreams};
 use verify::Verified;
 
@@ -70,10 +72,9 @@ const LAST_MOMENT: Duration = Duration::from_millis(400);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Everything a delivery meets, for one runtime. What is behind an `Arc` of its own is shared by all runtimes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pipeline {
-    pub config: Arc<Config>,
-    pub routes: Arc<Routes>,
+    pub plan: Plan,
     pub flights: Arc<Flights>,
     pub telemetry: Arc<Telemetry>,
     pub buffered: Buffered,
@@ -88,13 +89,15 @@ pub struct Pipeline {
     pub attempts: Bound,
     /// Attempts that go on without their sender; stopping waits for them.
     pub tasks: TaskTracker,
-    /// When the program began.
-    pub started: Instant,
     /// Cancelled when what was never sent must be let go.
     pub stop: CancellationToken,
 }
 
 impl Pipeline {
+    pub fn config(&self) -> &Config {
+        &self.plan.config
+    }
+
     /// Answers one request. Its record is closed on every path; a future dropped here is a sender that hung up.
     pub async fn handle(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Response<ReplyBody> {
         let mut record = Record::open();
@@ -111,7 +114,7 @@ impl Pipeline {
     async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
         let body = Inbound::new(&parts, body);
-        let found = self.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
+        let found = self.plan.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
         let route = match found {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
@@ -132,7 +135,7 @@ impl Pipeline {
 
         let reading = Instant::now();
         let max = route.provider.max_body.0;
-        let bounds = Bounds { body_bytes_max: max, time: self.config.limits.body_timeout, buffered: &self.buffered };
+        let bounds = Bounds { body_bytes_max: max, time: self.config().limits.body_timeout, buffered: &self.buffered };
         let delivery = intake::read(parts, body, peer.ip(), &bounds).await?;
         record.body_took(reading.elapsed());
         if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {
@@ -235,7 +238,7 @@ impl Pipeline {
     }
 
     fn keyed(&self, route: &Route, id: &EventId, body_matters: bool) -> Standing {
-        let key = EventKey::new(&self.config.store.namespace, &route.provider.name, id);
+        let key = EventKey::new(&self.config().store.namespace, &route.provider.name, id);
         let key = match route.provider.mode {
             Mode::Sync => key,
             Mode::Queue => self.store.key_in(&route.lane, &key),
@@ -382,7 +385,7 @@ impl Pipeline {
         body: Outgoing,
         peer: SocketAddr,
     ) -> Result<(Box<http::response::Parts>, ReplyBody), Refusal> {
-        let peer = Peer::of(peer.ip(), self.config.trusted_proxies.as_deref());
+        let peer = Peer::of(peer.ip(), self.config().trusted_proxies.as_deref());
         let told = Told { event_id: None, attempt: None, mark: None };
         let request = upstream::request(upstream, preserve_path, parts, body, peer, told);
         let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };

@@ -407,7 +407,7 @@ impl Pipeline {
     /// Sends the delivery to the consumer, renewing the lease while the call runs.
     async fn forward(&self, event: Event, call: &Call<'_>, hold: Option<&Hold<'_>>) -> Sent {
         let delivery = event.verified.into_delivery();
-        let peer = Peer::of(delivery.peer, self.config.trusted_proxies.as_deref());
+        let peer = Peer::of(delivery.peer, self.config().trusted_proxies.as_deref());
         let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::request::Parts;
 use http::{Method, header};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::bypass::Bypass;
 use super::refusal::Refusal;
@@ -23,13 +24,15 @@ pub struct Route {
     pub provider: Arc<Provider>,
     pub watch: Arc<ProviderWatch>,
     /// Deliveries that may be under way at once, where that is bounded.
-    slots: Option<Arc<Semaphore>>,
+    slots: Option<(usize, Arc<Semaphore>)>,
     /// An operator may want done events forwarded again for a while.
-    pub bypass: Bypass,
+    pub bypass: Arc<Bypass>,
     /// Its letters, in queue mode.
     pub lane: Lane,
     /// Rung when a letter was added.
-    pub bell: Notify,
+    pub bell: Arc<Notify>,
+    /// Since when this program has had it in its mode.
+    pub in_mode_since: Instant,
     /// Whether its events were accepted for later a while ago, and are not any more.
     lately_queued: AtomicBool,
 }
@@ -38,9 +41,25 @@ pub struct Route {
 pub type Slot = OwnedSemaphorePermit;
 
 impl Route {
+    fn new(provider: &Arc<Provider>, namespace: &str, telemetry: &Telemetry, before: Option<&Arc<Self>>) -> Self {
+        let in_same_mode = before.filter(|before| before.provider.mode == provider.mode);
+        // Those under way hold their places among the same number.
+        let same_slots = |max: usize| before.and_then(|before| before.slots.clone()).filter(|(were, _)| *were == max);
+        Self {
+            watch: Arc::new(telemetry.watch(provider)),
+            slots: provider.max_concurrent.map(|max| same_slots(max).unwrap_or_else(|| (max, Arc::new(Semaphore::new(max))))),
+            provider: Arc::clone(provider),
+            bypass: before.map(|before| Arc::clone(&before.bypass)).unwrap_or_default(),
+            lane: Lane::new(namespace, &provider.name),
+            bell: before.map(|before| Arc::clone(&before.bell)).unwrap_or_default(),
+            in_mode_since: in_same_mode.map_or_else(Instant::now, |before| before.in_mode_since),
+            lately_queued: AtomicBool::new(before.is_some_and(|before| before.has_letters()) && provider.mode == Mode::Sync),
+        }
+    }
+
     /// Takes a place, where they are bounded.
     pub fn slot(&self) -> Result<Option<Slot>, Refusal> {
-        let taken = self.slots.as_ref().map(|slots| Arc::clone(slots).try_acquire_owned()).transpose();
+        let taken = self.slots.as_ref().map(|(_, slots)| Arc::clone(slots).try_acquire_owned()).transpose();
         taken.map_err(|_| Refusal::Limited(Limit::Concurrency))
     }
 
@@ -85,18 +104,12 @@ pub struct Routes {
 }
 
 impl Routes {
-    pub fn new(config: &Config, telemetry: &Telemetry) -> Self {
+    /// The routes of a configuration. Where there was one before, its providers go on as what they were.
+    pub fn new(config: &Config, telemetry: &Telemetry, before: Option<&Self>) -> Self {
         let mut by_path: HashMap<String, Vec<Arc<Route>>> = HashMap::new();
         for provider in &config.providers {
-            let route = Route {
-                watch: Arc::new(telemetry.watch(provider)),
-                slots: provider.max_concurrent.map(|max| Arc::new(Semaphore::new(max))),
-                provider: Arc::clone(provider),
-                bypass: Bypass::default(),
-                lane: Lane::new(&config.store.namespace, &provider.name),
-                bell: Notify::new(),
-                lately_queued: AtomicBool::new(false),
-            };
+            let before = before.and_then(|routes| routes.named(&provider.name));
+            let route = Route::new(provider, &config.store.namespace, telemetry, before);
             by_path.entry(provider.path.clone()).or_default().push(Arc::new(route));
         }
         let guarded = by_path.keys().map(|path| normalise(path).to_ascii_lowercase()).collect();

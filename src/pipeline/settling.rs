@@ -37,7 +37,7 @@ impl Pipeline {
     pub(super) async fn listen(&self, call: &Call<'_>, sent: Sent) -> Spoken {
         match sent {
             Ok((response, used)) => {
-                let kept_max = usize::try_from(self.config.limits.answer.0).unwrap_or(usize::MAX);
+                let kept_max = usize::try_from(self.config().limits.answer.0).unwrap_or(usize::MAX);
                 Spoken::Answer(Answer::read(response, used, kept_max, call.deadline).await)
             }
             Err(error) => Spoken::Silence(error),
@@ -75,7 +75,7 @@ impl Pipeline {
             if call.provider.settle == Settle::BeforeReply {
                 // A store that does not confirm in time changes nothing: the consumer has accepted.
                 let asked = Instant::now();
-                let _ = timeout(self.config.store.timeout, confirmed.notified()).await;
+                let _ = timeout(self.config().store.timeout, confirmed.notified()).await;
                 audience.facts.store += asked.elapsed();
             }
             audience.tell(spoken.conclude(call, Settlement::Complete))

@@ -76,7 +76,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     }
     let errand = Errand { pipeline, route, holding: &holding, tenure: Tenure::new(since, provider.lease) };
     let age = now().duration_since(slip.queued_at).unwrap_or_default();
-    let ends_never = |attempt: usize| attempt > pipeline.config.queue.schedule.len() + UNSETTLED_MAX;
+    let ends_never = |attempt: usize| attempt > pipeline.config().queue.schedule.len() + UNSETTLED_MAX;
     if usize::try_from(slip.attempt).is_ok_and(ends_never) {
         return errand.give_up(slip, "no attempt at it ends").await;
     }
@@ -84,7 +84,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
         return errand.give_up(slip, "it cannot be read").await;
     };
     let (delivery, is_resigned) =
-        if pipeline.config.queue.resign { resign(provider, delivery, age, now()) } else { (delivery, false) };
+        if pipeline.config().queue.resign { resign(provider, delivery, age, now()) } else { (delivery, false) };
     let began = Instant::now();
     let sent = errand.tenure.during(errand.send(delivery, event_id.as_deref(), &slip), &errand).await;
     Failpoint::AfterCall.reach().await;
@@ -108,7 +108,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     // The consumer's answer is read to its end, so that its connection can be used again; nobody else wants it.
     let listening = async {
         if let Ok((response, used)) = sent {
-            let kept_max = usize::try_from(pipeline.config.limits.answer.0).unwrap_or(usize::MAX);
+            let kept_max = usize::try_from(pipeline.config().limits.answer.0).unwrap_or(usize::MAX);
             Answer::read(response, used, kept_max, began + provider.upstream_timeout).await;
         }
     };
@@ -143,7 +143,7 @@ impl Errand<'_> {
 
     async fn send(&self, delivery: Delivery, event_id: Option<&str>, slip: &Slip) -> Sent {
         let (pipeline, provider) = (self.pipeline, &self.route.provider);
-        let peer = Peer::of(delivery.peer, pipeline.config.trusted_proxies.as_deref());
+        let peer = Peer::of(delivery.peer, pipeline.config().trusted_proxies.as_deref());
         let told = Told { event_id, attempt: Some(slip.attempt), mark: slip.doubt };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&provider.upstream, provider.preserve_path, delivery.parts, body, peer, told);
@@ -192,7 +192,7 @@ impl Errand<'_> {
         };
         let asked =
             sent.as_ref().ok().and_then(|(response, _)| schedule::asked_for(response.status(), response.headers(), now()));
-        match schedule::pause(&self.pipeline.config.queue.schedule, slip.attempt, asked, schedule::chance()) {
+        match schedule::pause(&self.pipeline.config().queue.schedule, slip.attempt, asked, schedule::chance()) {
             Some(pause) => {
                 let pause = pause.max(least);
                 let reason = format!("{said}; tried again in {}", humantime::format_duration(rounded(pause)));
@@ -244,7 +244,7 @@ impl Errand<'_> {
     }
 
     async fn tell(&self, fate: &Fate) -> Result<(), StoreError> {
-        let Pipeline { store, telemetry, config, .. } = self.pipeline;
+        let Pipeline { store, telemetry, .. } = self.pipeline;
         let (lane, holding, event) = (&self.route.lane, self.holding, self.holding.cell.as_ref().map(|key| key.as_str()));
         match fate {
             Fate::Done(done) => {
@@ -264,7 +264,7 @@ impl Errand<'_> {
                 Failpoint::AfterRelease.reach().await;
             }
             Fate::Dead { slip } => {
-                let blocks = config.queue.dead_blocks_key;
+                let blocks = self.pipeline.config().queue.dead_blocks_key;
                 Failpoint::BeforeBury.reach().await;
                 telemetry.store(StoreOp::Bury, store.bury(lane, holding, slip.clone(), blocks)).await?;
                 Failpoint::AfterBury.reach().await;

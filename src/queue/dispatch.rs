@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::attempt::attempt;
 use crate::failpoint::Failpoint;
 use crate::pipeline::Pipeline;
+use crate::pipeline::plan::Door;
 use crate::pipeline::route::Route;
 use crate::store::backlog::{TakeTerms, Taken};
 use crate::store::{StoreError, StoreErrorKind, Token};
@@ -30,29 +31,36 @@ const AWAY: Duration = Duration::from_secs(1);
 /// Attempts in a row that could not connect, until the consumer is taken to be away.
 const AWAY_AFTER: usize = 3;
 
-/// Delivers the letters of one provider until the program closes. Those that are out then are seen to their end; the rest
-/// stays where it is.
-pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: CancellationToken) {
-    // A provider that is in sync mode may have been in the other one.
-    while !route.has_letters() {
-        tokio::select! {
-            () = route.bell.notified() => {}
-            () = closing.cancelled() => return,
-        }
-    }
-    let most = route.provider.max_concurrent.unwrap_or(CONCURRENT);
-    let (slots, unreached) = (Arc::new(Semaphore::new(most)), Arc::new(AtomicUsize::new(0)));
+/// Delivers the letters of one provider until the program closes, or the provider is no longer configured. Those that are out
+/// then are seen to their end; the rest stays where it is.
+pub async fn deliver(door: Arc<Door>, provider: String, closing: CancellationToken) {
+    let mut slots = Slots::default();
+    let unreached = Arc::new(AtomicUsize::new(0));
     let mut is_heard = true;
     loop {
+        let pipeline = door.pipeline();
+        let Some(route) = pipeline.plan.routes.named(&provider).map(Arc::clone) else { return };
+        // A provider that is in sync mode may have been in the other one.
+        if !route.has_letters() {
+            drop(pipeline);
+            tokio::select! {
+                () = route.bell.notified() => continue,
+                () = closing.cancelled() => return,
+            }
+        }
+        slots.become_as_many_as(route.provider.max_concurrent.unwrap_or(CONCURRENT));
+        let slots = &slots.slots;
         // One slot at least: what is taken is sent at once.
         let slot = tokio::select! {
-            slot = Arc::clone(&slots).acquire_owned() => slot,
+            slot = Arc::clone(slots).acquire_owned() => slot,
+            // There may be more of them by now.
+            () = route.bell.notified() => continue,
             () = closing.cancelled() => return,
         };
         let Ok(slot) = slot else { return };
         let mut free = vec![slot];
         let is_away = unreached.load(Ordering::Relaxed) >= AWAY_AFTER;
-        while !is_away && let Ok(another) = Arc::clone(&slots).try_acquire_owned() {
+        while !is_away && let Ok(another) = Arc::clone(slots).try_acquire_owned() {
             free.push(another);
         }
         let asked = Instant::now();
@@ -99,6 +107,27 @@ pub async fn deliver(pipeline: Arc<Pipeline>, route: Arc<Route>, closing: Cancel
             () = rung, if next != AWAY => {}
             () = closing.cancelled() => return,
         }
+    }
+}
+
+/// Places for letters that are out. A reload may change how many there are while some are taken.
+struct Slots {
+    slots: Arc<Semaphore>,
+    count: usize,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self { slots: Arc::new(Semaphore::new(0)), count: 0 }
+    }
+}
+
+impl Slots {
+    /// Those that are too many and taken go when they are given back, and this is called again.
+    fn become_as_many_as(&mut self, count: usize) {
+        self.slots.add_permits(count.saturating_sub(self.count));
+        self.count = self.count.max(count);
+        self.count -= self.slots.forget_permits(self.count - count);
     }
 }
 

@@ -43,9 +43,7 @@ pub struct Metrics {
     store_seconds: Vec<Histogram>,
     store_errors: Vec<Vec<IntCounter>>,
     limited: Vec<IntCounter>,
-    /// Those that were taken, and those that were refused.
-    pub config_reloads: [IntCounter; 2],
-    pub config_stale: IntGauge,
+    pub reloads: ReloadMetrics,
     /// Those that gave keys, and those that did not.
     pub key_fetches: [IntCounter; 2],
     pub unrouted: IntCounter,
@@ -100,6 +98,24 @@ pub struct QueueMetrics {
     pub dead_bytes: IntGauge,
 }
 
+/// The configuration, read anew while the program runs.
+#[derive(Debug)]
+pub struct ReloadMetrics {
+    /// Those that were taken, and those that were refused.
+    pub results: [IntCounter; 2],
+    pub stale: IntGauge,
+}
+
+impl ReloadMetrics {
+    fn new(families: &Families<'_>) -> Result<Self, prometheus::Error> {
+        let help = "Whether the configuration that was read last was refused, so that the one before goes on.";
+        Ok(Self {
+            results: families.results("config_reloads_total", "Times the configuration was read anew while running.")?,
+            stale: families.gauge("config_stale", help)?,
+        })
+    }
+}
+
 impl QueueFamilies {
     fn new(families: &Families<'_>) -> Result<Self, prometheus::Error> {
         let help = "Attempts to deliver an event from the queue, by how they ended.";
@@ -141,10 +157,6 @@ impl Metrics {
             "Events handled while the store was down, by what came of telling it afterwards.",
             &["result"],
         )?;
-        let key_fetches =
-            families.counters("key_fetches_total", "Times a provider's published keys were asked for.", &["result"])?;
-        let config_reloads =
-            families.counters("config_reloads_total", "Times the configuration was read anew while running.", &["result"])?;
         families.build()?;
         families.process()?;
         Ok(Self {
@@ -217,18 +229,9 @@ impl Metrics {
             clock_skew: families.float("clock_skew_seconds", "By how much the store's clock is ahead of this one.")?,
             written_back: Amends::ALL.iter().map(|result| written_back.with_label_values(&[result.as_str()])).collect(),
             store_seconds: StoreOp::ALL.iter().map(|op| store_seconds.with_label_values(&[op.as_str()])).collect(),
-            store_errors: StoreOp::ALL
-                .iter()
-                .map(|op| {
-                    StoreErrorKind::ALL.iter().map(|kind| store_errors.with_label_values(&[op.as_str(), kind.as_str()])).collect()
-                })
-                .collect(),
-            key_fetches: ["ok", "failed"].map(|result| key_fetches.with_label_values(&[result])),
-            config_reloads: ["ok", "failed"].map(|result| config_reloads.with_label_values(&[result])),
-            config_stale: families.gauge(
-                "config_stale",
-                "Whether the configuration that was read last was refused, so that the one before goes on.",
-            )?,
+            store_errors: StoreOp::ALL.iter().map(|op| errors_of(&store_errors, *op)).collect(),
+            key_fetches: families.results("key_fetches_total", "Times a provider's published keys were asked for.")?,
+            reloads: ReloadMetrics::new(&families)?,
             limited: Limit::ALL.iter().map(|limit| limited.with_label_values(&[limit.as_str()])).collect(),
             registry,
         })
@@ -287,6 +290,10 @@ impl Metrics {
     }
 }
 
+fn errors_of(family: &IntCounterVec, op: StoreOp) -> Vec<IntCounter> {
+    StoreErrorKind::ALL.iter().map(|kind| family.with_label_values(&[op.as_str(), kind.as_str()])).collect()
+}
+
 /// Makes a family and registers it.
 struct Families<'a>(&'a Registry);
 
@@ -295,6 +302,12 @@ impl Families<'_> {
         let family = IntCounterVec::new(opts(name, help), labels)?;
         self.0.register(Box::new(family.clone()))?;
         Ok(family)
+    }
+
+    /// A counter of what went well, and one of what did not.
+    fn results(&self, name: &str, help: &str) -> Result<[IntCounter; 2], prometheus::Error> {
+        let family = self.counters(name, help, &["result"])?;
+        Ok(["ok", "failed"].map(|result| family.with_label_values(&[result])))
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {

@@ -84,8 +84,9 @@ impl Telemetry {
 
     /// The configuration was read anew, and taken or refused.
     pub fn reloaded(&self, is_ok: bool) {
-        self.metrics.config_reloads[usize::from(!is_ok)].inc();
-        self.metrics.config_stale.set(i64::from(!is_ok));
+        let reloads = &self.metrics.reloads;
+        reloads.results[usize::from(!is_ok)].inc();
+        reloads.stale.set(i64::from(!is_ok));
     }
 
     pub fn limited(&self, limit: Limit) {

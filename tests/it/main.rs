@@ -53,6 +53,7 @@ mod pooling;
 mod queue;
 mod redelivery;
 mod refusals;
+mod reload;
 mod silence;
 mod stop;
 mod store_down;

@@ -18,7 +18,7 @@ pub struct Instance {
     pub listen: SocketAddr,
     pub admin: SocketAddr,
     pub program: Program,
-    _config: NamedTempFile,
+    config: NamedTempFile,
 }
 
 impl Instance {
@@ -38,11 +38,26 @@ impl Instance {
 
     async fn run(mut command: Command, text: &str) -> Self {
         let mut config = NamedTempFile::new().unwrap();
-        let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
-        write!(config, "{text}\n{log}").unwrap();
+        config.write_all(with_log(text).as_bytes()).unwrap();
         let program = Program::start(command.args(["run", "--config"]).arg(config.path()));
         let (listen, admin) = serving(&program).await;
-        Self { listen, admin, program, _config: config }
+        Self { listen, admin, program, config }
+    }
+
+    /// Writes another configuration in place of its own, as editors and tools do: beside it, then over it.
+    pub fn rewrite(&self, text: &str) {
+        let beside = self.config.path().with_extension("new");
+        std::fs::write(&beside, with_log(text)).unwrap();
+        std::fs::rename(beside, self.config.path()).unwrap();
+    }
+
+    /// Waits until the configuration was read anew so often, with this result.
+    pub async fn reloaded(&self, result: &str, times: f64) {
+        eventually(&format!("{times} reloads: {result}"), async || {
+            let count = self.metrics().await.value("hookonce_config_reloads_total", &[("result", result)]);
+            (count == times).then_some(())
+        })
+        .await;
     }
 
     pub async fn send(&self, delivery: &Delivery) -> Answer {
@@ -97,6 +112,12 @@ impl Instance {
         let status = self.ended().await;
         assert_eq!(status.code(), Some(0), "{}", self.log());
     }
+}
+
+/// In JSON, unless a test wants it otherwise.
+fn with_log(text: &str) -> String {
+    let log = if text.contains("[log]") { "" } else { "[log]\nformat = \"json\"\n" };
+    format!("{text}\n{log}")
 }
 
 /// Waits until the program says that it serves, and where: deliveries, admin side.

@@ -176,6 +176,13 @@ impl Proxy {
         eventually(&format!("{provider} {id} is {state}"), is_there).await;
     }
 
+    /// Goes on by another configuration.
+    pub async fn reload(&self, setup: &Setup) -> Result<Vec<String>, Vec<String>> {
+        let loaded = Config::from_text(&setup.text(), &Environment::default()).unwrap();
+        let reloaded = self.app.as_ref().unwrap().reload(loaded.config).await;
+        reloaded.map_err(|problems| problems.into_iter().map(|problem| problem.key).collect())
+    }
+
     /// Stops in order; tells whether everything was finished.
     pub async fn stop(mut self) -> bool {
         self.app.take().unwrap().stop().await

@@ -82,13 +82,18 @@ pub fn stripe_with(body: impl Into<Bytes>) -> Delivery {
 
 /// Signs with the scheme of a preset, at a time.
 pub fn signed(name: &str, path: &str, headers: &[(&str, &str)], body: Bytes, at: SystemTime) -> Delivery {
+    signed_with(SECRET, name, path, headers, body, at)
+}
+
+/// The same with a secret of one's own.
+pub fn signed_with(secret: &str, name: &str, path: &str, headers: &[(&str, &str)], body: Bytes, at: SystemTime) -> Delivery {
     let scheme = preset::find(name).unwrap().compile().unwrap().scheme;
     let mut map = HeaderMap::new();
     map.insert("content-type", HeaderValue::from_static("application/json"));
     for (name, value) in headers {
         map.append(HeaderName::try_from(*name).unwrap(), HeaderValue::try_from(*value).unwrap());
     }
-    let key = scheme.key(&Secret::new(SECRET)).unwrap();
+    let key = scheme.key(&Secret::new(secret)).unwrap();
     let mut draft = Draft { method: http::Method::POST, uri: path.parse().unwrap(), headers: map, body };
     scheme.sign(&key, &mut draft, at).unwrap();
     Delivery { method: "POST", path: path.to_owned(), headers: draft.headers, body: draft.body }

@@ -3,6 +3,8 @@
 //! A runtime has its own listener, upstream connections and store connection. Shared between them are the events in
 //! flight, the metrics and the configuration, behind short locks or atomics that are never held across an await.
 
+mod worker;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -11,26 +13,23 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use futures_util::future::join_all;
-use tokio::net::TcpListener;
+use arc_swap::ArcSwap;
 use tokio::runtime;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Admin};
-use crate::config::Config;
-use crate::pipeline::Pipeline;
+use crate::config::{Config, Problem};
 use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
 use crate::pipeline::intake::Buffered;
 use crate::pipeline::keyring::Keyring;
 use crate::pipeline::listener;
-use crate::pipeline::route::Routes;
-use crate::pipeline::upstream::Upstreams;
-use crate::queue;
+use crate::pipeline::plan::Plan;
 use crate::store::{Condition, Reserve, StoreError, StoreSource};
 use crate::telemetry::Telemetry;
+use worker::Worker;
 
 /// How long releases of what was never sent may take once everything else has been given up.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -91,19 +90,20 @@ pub struct App {
     pub listen: SocketAddr,
     /// Where the admin side answers.
     pub admin: SocketAddr,
-    config: Arc<Config>,
+    pub telemetry: Arc<Telemetry>,
+    plan: Arc<ArcSwap<Plan>>,
     source: Arc<StoreSource>,
     reserve: Arc<Reserve>,
     lifecycle: Lifecycle,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<Worker>,
     admin_thread: JoinHandle<()>,
 }
 
 /// What every runtime shares.
 #[derive(Clone)]
 struct Shared {
-    config: Arc<Config>,
-    routes: Arc<Routes>,
+    plan: Arc<ArcSwap<Plan>>,
+    workers: usize,
     flights: Arc<Flights>,
     telemetry: Arc<Telemetry>,
     buffered: Buffered,
@@ -114,7 +114,6 @@ struct Shared {
     condition: Arc<Condition>,
     keyring: Arc<Keyring>,
     lifecycle: Lifecycle,
-    started: Instant,
 }
 
 impl App {
@@ -125,7 +124,8 @@ impl App {
         let config = Arc::new(config);
         let telemetry = Arc::new(Telemetry::new().map_err(internal)?);
         let shared = Shared {
-            routes: Arc::new(Routes::new(&config, &telemetry)),
+            plan: Arc::new(ArcSwap::from_pointee(Plan::new(Arc::clone(&config), &telemetry))),
+            workers: config.workers,
             flights: Arc::new(Flights::new(config.limits.waiters_per_event)),
             buffered: Buffered::new(config.limits.buffered.0),
             connections: Bound::new(config.limits.connections),
@@ -135,35 +135,60 @@ impl App {
             condition: Arc::default(),
             keyring: Arc::new(Keyring::new().map_err(internal)?),
             lifecycle: Lifecycle::default(),
-            started: Instant::now(),
             telemetry,
-            config: Arc::clone(&config),
         };
         let sockets = bind(config.listen, config.workers)?;
         let admin_socket = bind(config.admin, 1)?.remove(0);
         let (listen, admin) = (local(&sockets[0])?, local(&admin_socket)?);
         let (lifecycle, source, reserve) = (shared.lifecycle.clone(), Arc::clone(&shared.source), Arc::clone(&shared.reserve));
-        let workers = sockets.into_iter().enumerate().map(|(index, socket)| worker(index, socket, shared.clone()));
+        let (plan, telemetry) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry));
+        let workers = sockets.into_iter().enumerate().map(|(index, socket)| Worker::start(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let admin_thread = admin_side(admin_socket, shared)?;
-        Ok(Self { listen, admin, config, source, reserve, lifecycle, workers, admin_thread })
+        Ok(Self { listen, admin, telemetry, plan, source, reserve, lifecycle, workers, admin_thread })
+    }
+
+    /// Goes on by another configuration: whole, or not at all. Deliveries under way end as they began. Tells what has changed.
+    pub async fn reload(&self, config: Config) -> Result<Vec<String>, Vec<Problem>> {
+        let before = self.plan.load_full();
+        let problems = before.config.kept_from_by_a_start(&config);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let changes = before.config.changes(&config);
+        let plan = before.followed_by(config, &self.telemetry);
+        for worker in &self.workers {
+            let (taken_up, when_taken_up) = oneshot::channel();
+            // A worker that could not start, or has ended, takes no deliveries.
+            if worker.successors.send((plan.clone(), taken_up)).is_ok() {
+                let _ = when_taken_up.await;
+            }
+        }
+        self.plan.store(Arc::new(plan));
+        Ok(changes)
+    }
+
+    /// The configuration that is run by now.
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.plan.load().config)
     }
 
     /// Stops in order: not ready, go on for `drain.delay`, stop accepting, finish what is under way, flush settlements,
     /// and after `drain.timeout` let go of what was never sent. Tells whether everything was finished.
     pub async fn stop(self) -> bool {
-        let Self { config, source, reserve, lifecycle, workers, admin_thread, .. } = self;
+        let drain = self.config().drain.clone();
+        let Self { source, reserve, lifecycle, workers, admin_thread, .. } = self;
         lifecycle.draining.cancel();
-        sleep(config.drain.delay).await;
+        sleep(drain.delay).await;
         lifecycle.closing.cancel();
-        let joining = tokio::task::spawn_blocking(move || workers.into_iter().for_each(|worker| drop(worker.join())));
+        let joining = tokio::task::spawn_blocking(move || workers.into_iter().for_each(|worker| drop(worker.thread.join())));
         let mut joining = std::pin::pin!(joining);
         let everything = async {
             let _ = (&mut joining).await;
             // What was done without the store is told to it as long as there is time.
             reserve.settled().await;
         };
-        let is_finished = timeout(config.drain.timeout, everything).await.is_ok();
+        let is_finished = timeout(drain.timeout, everything).await.is_ok();
         if !is_finished {
             lifecycle.stopping.cancel();
             if !joining.is_finished() {
@@ -204,72 +229,6 @@ where
     std::thread::Builder::new().name(name).spawn(run).map_err(internal)
 }
 
-/// One core's share of deliveries.
-fn worker(index: usize, socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, StartError> {
-    let upstreams = Arc::new(Upstreams::new().map_err(internal)?);
-    on_own_runtime(format!("hookonce-{index}"), move || async move {
-        match prepare(socket, &shared, upstreams) {
-            Ok((listener, pipeline)) => serve(index, listener, pipeline, shared).await,
-            Err(error) => tracing::error!(%error, "a worker could not start"),
-        }
-    })
-}
-
-/// What must be made on the runtime that will use it.
-fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> Result<(TcpListener, Arc<Pipeline>), StartError> {
-    let listener = TcpListener::from_std(socket).map_err(internal)?;
-    let pipeline = Pipeline {
-        config: Arc::clone(&shared.config),
-        routes: Arc::clone(&shared.routes),
-        flights: Arc::clone(&shared.flights),
-        telemetry: Arc::clone(&shared.telemetry),
-        buffered: shared.buffered.clone(),
-        store: shared.source.connect()?,
-        reserve: Arc::clone(&shared.reserve),
-        condition: Arc::clone(&shared.condition),
-        keyring: Arc::clone(&shared.keyring),
-        upstreams,
-        attempts: shared.attempts.clone(),
-        tasks: TaskTracker::new(),
-        started: shared.started,
-        // A token of this runtime's own: its waiters meet on no other core's lock.
-        stop: shared.lifecycle.stopping.child_token(),
-    };
-    Ok((listener, Arc::new(pipeline)))
-}
-
-async fn serve(index: usize, listener: TcpListener, pipeline: Arc<Pipeline>, shared: Shared) {
-    let Lifecycle { looked, closing, stopping, .. } = shared.lifecycle;
-    // Each provider's letters are given out by one runtime, which one it is does not matter.
-    let own = shared
-        .routes
-        .all()
-        .enumerate()
-        .filter(|(nth, _)| nth % shared.config.workers == index)
-        .map(|(_, route)| Arc::clone(route));
-    let dispatching: Vec<_> = own.map(|route| queue::deliver(Arc::clone(&pipeline), route, closing.clone())).collect();
-    let everything = async {
-        // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.
-        looked.cancelled().await;
-        let serving = listener::serve(listener, Arc::clone(&pipeline), shared.connections, closing.clone());
-        tokio::join!(serving, join_all(dispatching));
-        pipeline.tasks.close();
-        pipeline.tasks.wait().await;
-    };
-    let last_words = async {
-        stopping.cancelled().await;
-        sleep(LAST_WORDS).await;
-    };
-    tokio::select! {
-        () = everything => {}
-        never = pipeline.upstreams.reap() => never,
-        () = last_words => {
-            let left = pipeline.tasks.len();
-            tracing::warn!(left, "stopped with calls under way; their claims are left to their leases");
-        }
-    }
-}
-
 /// Probes, metrics, the event API, and the watch over the store.
 fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, StartError> {
     on_own_runtime("hookonce-admin".to_owned(), move || async move {
@@ -282,8 +241,7 @@ fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, Sta
         };
         let over = shared.lifecycle.over.clone();
         let admin = Arc::new(Admin {
-            config: shared.config,
-            routes: shared.routes,
+            plan: shared.plan,
             telemetry: shared.telemetry,
             lifecycle: shared.lifecycle,
             reserve: shared.reserve,
