@@ -20,15 +20,17 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{self, Admin};
-use crate::config::{Config, Problem};
+use crate::config::{Config, Problem, TraceConfig};
 use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
 use crate::pipeline::intake::Buffered;
 use crate::pipeline::keyring::Keyring;
 use crate::pipeline::listener;
 use crate::pipeline::plan::Plan;
+use crate::pipeline::upstream;
 use crate::store::{Condition, Reserve, StoreError, StoreSource};
 use crate::telemetry::Telemetry;
+use crate::telemetry::trace::export::Exporter;
 use worker::Worker;
 
 /// How long releases of what was never sent may take once everything else has been given up.
@@ -122,7 +124,9 @@ impl App {
         // Whoever speaks TLS without naming a provider gets this one. A second start finds it in place.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = Arc::new(config);
-        let telemetry = Arc::new(Telemetry::new().map_err(internal)?);
+        let mut telemetry = Telemetry::new().map_err(internal)?;
+        let exporter = config.trace.as_ref().map(|trace| exporter(trace, &mut telemetry)).transpose()?;
+        let telemetry = Arc::new(telemetry);
         let shared = Shared {
             plan: Arc::new(ArcSwap::from_pointee(Plan::new(Arc::clone(&config), &telemetry))),
             workers: config.workers,
@@ -144,7 +148,7 @@ impl App {
         let (plan, telemetry) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry));
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| Worker::start(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
-        let admin_thread = admin_side(admin_socket, shared)?;
+        let admin_thread = admin_side(admin_socket, shared, exporter)?;
         Ok(Self { listen, admin, telemetry, plan, source, reserve, lifecycle, workers, admin_thread })
     }
 
@@ -229,8 +233,23 @@ where
     std::thread::Builder::new().name(name).spawn(run).map_err(internal)
 }
 
+/// What gives spans away, from now on.
+fn exporter(trace: &TraceConfig, telemetry: &mut Telemetry) -> Result<Exporter, StartError> {
+    let connector = upstream::connector(upstream::public_roots()).map_err(internal)?;
+    let spans = telemetry.trace(trace.sample);
+    Ok(Exporter::new(trace, connector, spans, telemetry.metrics.spans.clone()))
+}
+
+/// Gives spans away, where that is configured.
+async fn export(exporter: Option<&mut Exporter>) -> ! {
+    if let Some(exporter) = exporter {
+        exporter.run().await;
+    }
+    std::future::pending().await
+}
+
 /// Probes, metrics, the event API, and the watch over the store.
-fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, StartError> {
+fn admin_side(socket: StdListener, shared: Shared, mut exporter: Option<Exporter>) -> Result<JoinHandle<()>, StartError> {
     on_own_runtime("hookonce-admin".to_owned(), move || async move {
         let store = match shared.source.connect() {
             Ok(store) => store,
@@ -253,7 +272,11 @@ fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, Sta
             never = admin::monitor::watch(&admin) => never,
             never = admin::monitor::make_amends(&admin) => never,
             never = admin::monitor::count_letters(&admin) => never,
+            never = export(exporter.as_mut()) => never,
             () = over.cancelled() => {}
+        }
+        if let Some(exporter) = &mut exporter {
+            exporter.finish().await;
         }
     })
 }

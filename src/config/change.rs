@@ -4,7 +4,7 @@ use super::problem::{Origin, Problem};
 use super::{Config, SectionSettings, Setting};
 
 /// Sections that are read once, at start: sockets, connections, threads and tables are made by them. The top level is no section.
-const FIXED_SECTIONS: [&str; 3] = ["store", "limits", "log"];
+const FIXED_SECTIONS: [&str; 4] = ["store", "limits", "log", "trace"];
 /// The same of the top level.
 const FIXED_KEYS: [&str; 3] = ["listen", "admin", "workers"];
 
@@ -103,7 +103,11 @@ mod tests {
         {
             assert_eq!(refused_keys(&with(top)), [key]);
         }
-        for (table, key) in [("[limits]\nconnections = 7", "limits.connections"), ("[log]\nformat = \"json\"", "log.format")] {
+        for (table, key) in [
+            ("[limits]\nconnections = 7", "limits.connections"),
+            ("[log]\nformat = \"json\"", "log.format"),
+            ("[trace]\nsample = \"1%\"", "trace.sample"),
+        ] {
             assert_eq!(refused_keys(&format!("{BEFORE}{table}\n")), [key]);
         }
         assert_eq!(refused_keys(&BEFORE.replace("\"n\"", "\"m\"")), ["store.namespace"]);

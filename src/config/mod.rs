@@ -16,6 +16,7 @@ mod redis_url;
 mod resolve;
 pub(crate) mod scalar;
 pub(crate) mod secret;
+mod share;
 mod statuses;
 mod store_url;
 pub(crate) mod tree;
@@ -28,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use ipnet::IpNet;
 
 use crate::scheme::{EventTime, Handshake, IdRule, Key, Place, Scheme};
@@ -43,6 +44,7 @@ pub use reader::Environment;
 use reader::choices;
 pub use redis_url::{Address, Login, RedisUrl, Topology};
 pub use secret::Secret;
+pub use share::Share;
 pub use statuses::{StatusRange, Statuses};
 pub use store_url::StoreUrl;
 pub use units::Size;
@@ -62,6 +64,8 @@ pub struct Config {
     pub store: StoreConfig,
     pub limits: Limits,
     pub log: LogConfig,
+    /// `None`: no spans are made.
+    pub trace: Option<TraceConfig>,
     pub drain: Drain,
     pub queue: QueueConfig,
     pub providers: Vec<Arc<Provider>>,
@@ -130,6 +134,16 @@ pub struct LogConfig {
     pub format: LogFormat,
     /// A filter in the manner of `tracing`: "info", "hookonce=debug,warn".
     pub level: String,
+}
+
+/// Where spans go.
+#[derive(Clone, Debug)]
+pub struct TraceConfig {
+    pub endpoint: Uri,
+    pub service_name: String,
+    /// Of the traces that begin here; others are as whoever began them wishes.
+    pub sample: Share,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 #[derive(Clone, Debug)]

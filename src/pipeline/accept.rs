@@ -62,6 +62,10 @@ impl Pipeline {
             Err(Unkept::Lossy(why)) => return Accepted::End(Err(Refusal::StoreDown(why.into()))),
         }
         let began = Instant::now();
+        // Attempts at the letter will be part of the same trace.
+        if let Some(onward) = event.trace.onward_from_here() {
+            event.verified.carry(onward);
+        }
         let mut observed = None;
         for _ in 0..TURNS {
             // What this process does on its own comes first: a store that has not been told of it would take the event for new.
@@ -73,7 +77,9 @@ impl Pipeline {
                 }
             }
             Failpoint::BeforeAppend.reach().await;
+            let step = event.trace.step("append");
             let asked = self.append(&event, observed).await;
+            drop(step);
             record.facts(Facts { store: began.elapsed(), ..Facts::default() });
             let appended = match asked {
                 Ok(appended) => appended,

@@ -6,6 +6,8 @@ use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 
 use crate::store::Mark;
+use crate::telemetry::trace::Onward;
+use crate::telemetry::trace::context::{TRACEPARENT, TRACESTATE};
 
 pub const EVENT_ID: HeaderName = HeaderName::from_static("hookonce-event-id");
 pub const ATTEMPT: HeaderName = HeaderName::from_static("hookonce-attempt");
@@ -44,11 +46,12 @@ impl Peer {
 }
 
 /// What the consumer is told of an event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Told<'a> {
     pub event_id: Option<&'a str>,
     pub attempt: Option<u32>,
     pub mark: Option<Mark>,
+    pub trace: Option<Onward>,
 }
 
 /// Makes a received request's headers those of the request to the consumer.
@@ -69,6 +72,17 @@ pub fn towards_consumer(headers: &mut HeaderMap, host: Option<HeaderValue>, peer
     }
     if let Some(mark) = told.mark {
         headers.insert(MAYBE_DUPLICATE, HeaderValue::from_static(mark.as_str()));
+    }
+    if let Some(onward) = told.trace {
+        carry(headers, onward);
+    }
+}
+
+/// Says which trace a request is part of. What was said of another one goes.
+pub fn carry(headers: &mut HeaderMap, onward: Onward) {
+    headers.insert(TRACEPARENT, onward.parent);
+    if onward.begins {
+        headers.remove(TRACESTATE);
     }
 }
 
@@ -138,7 +152,7 @@ mod tests {
 
     fn sent(fields: &[(&str, &str)], peer: Peer) -> HeaderMap {
         let mut headers = map(fields);
-        let told = Told { event_id: Some("evt_1"), attempt: Some(2), mark: Some(Mark::Unknown) };
+        let told = Told { event_id: Some("evt_1"), attempt: Some(2), mark: Some(Mark::Unknown), trace: None };
         towards_consumer(&mut headers, None, peer, told);
         headers
     }

@@ -46,6 +46,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::{Config, Dedupe, InFlight, MissingId, Mode, OnConflict, OnDuplicate, Provider, Upstream};
 use crate::scheme::{Challenge, Handshake, Key, Proof, Received};
 use crate::store::{Condition, Mark, Reserve, Store};
+use crate::telemetry::trace::{Kind, Trace};
 use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
 use accept::Accepted;
 use audience::{Ended, News, end_of, end_of_accepted};
@@ -123,6 +124,7 @@ impl Pipeline {
             }
         };
         record.provider(&route.watch);
+        record.traced(self.telemetry.begin(Kind::Server, &parts.headers, now));
         if body.is_at_end()
             && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
         {
@@ -133,19 +135,22 @@ impl Pipeline {
             self.refuse_early(&route, &parts)?;
         }
 
-        let reading = Instant::now();
+        let (reading, step) = (Instant::now(), record.trace().step("intake"));
         let max = route.provider.max_body.0;
         let bounds = Bounds { body_bytes_max: max, time: self.config().limits.body_timeout, buffered: &self.buffered };
         let delivery = intake::read(parts, body, peer.ip(), &bounds).await?;
         record.body_took(reading.elapsed());
+        drop(step);
         if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {
             return self.answer_challenge(challenge, &route, delivery.parts, Bytes::new(), peer).await;
         }
 
+        let step = record.trace().step("verify");
         let (long, at) = (delivery.body.len() >= LONG_BODY, now());
         let (judged, skew) = (Arc::clone(&route), self.condition.skew());
         let published = self.published_keys(&route, &delivery).await?;
         let verified = off_core(long, move || verify::verify(&judged, delivery, published.as_deref(), at, skew)).await??;
+        drop(step);
         if let Some(proof) = verified.proof() {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {
@@ -158,8 +163,10 @@ impl Pipeline {
         let is_queued = route.provider.mode == Mode::Queue && verified.proof().is_some();
         // What goes into the queue is under way there.
         let slot = if is_queued { None } else { route.slot()? };
-        let pipeline = Arc::clone(self);
-        let event = off_core(long, move || pipeline.identify(route, verified, slot)).await??;
+        let step = record.trace().step("identify");
+        let (pipeline, trace) = (Arc::clone(self), record.trace().clone());
+        let event = off_core(long, move || pipeline.identify(route, verified, slot, trace)).await??;
+        drop(step);
         if let Some(id) = &event.id {
             record.event(id);
         }
@@ -209,7 +216,7 @@ impl Pipeline {
     }
 
     /// Finds the event's id and key. Nothing of a delivery that did not verify may reach the store.
-    fn identify(&self, route: Arc<Route>, verified: Verified, slot: Option<Slot>) -> Result<Event, Refusal> {
+    fn identify(&self, route: Arc<Route>, verified: Verified, slot: Option<Slot>, trace: Trace) -> Result<Event, Refusal> {
         let provider = Arc::clone(&route.provider);
         let received = verified.delivery().received();
         let body = identify::fingerprint(&provider.fingerprint, received.body);
@@ -234,7 +241,7 @@ impl Pipeline {
                 (Some(id), standing)
             }
         };
-        Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing, slot })
+        Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing, slot, trace })
     }
 
     fn keyed(&self, route: &Route, id: &EventId, body_matters: bool) -> Standing {
@@ -338,7 +345,7 @@ impl Pipeline {
             InFlight::Ack => return Ok(Ending::Acked),
             InFlight::Wait => {}
         }
-        let began = Instant::now();
+        let (began, _step) = (Instant::now(), record.trace().step("wait"));
         let ending = self.within(deadline, follower.ending(), Refusal::InFlight { retry_after: RETRY_AFTER }).await;
         record.waited(began.elapsed());
         ending
@@ -386,7 +393,7 @@ impl Pipeline {
         peer: SocketAddr,
     ) -> Result<(Box<http::response::Parts>, ReplyBody), Refusal> {
         let peer = Peer::of(peer.ip(), self.config().trusted_proxies.as_deref());
-        let told = Told { event_id: None, attempt: None, mark: None };
+        let told = Told { event_id: None, attempt: None, mark: None, trace: None };
         let request = upstream::request(upstream, preserve_path, parts, body, peer, told);
         let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };
         match self.upstreams.send(upstream, request, patience, || Ok(())).await {

@@ -23,11 +23,12 @@ use super::settle::{Settlement, passable, settlement_for};
 use super::upstream::{self, ForwardError, NotSent, Patience, Used};
 use super::verify::Verified;
 use super::{Pipeline, now};
-use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider};
+use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider, Upstream};
 use crate::failpoint::Failpoint;
 use crate::store::{
     Claim, ClaimError, ClaimOutcome, Done, Earlier, Entry, Mark, Store, StoreError, StoreErrorKind, Terms, WrittenBack,
 };
+use crate::telemetry::trace::{Step, Trace};
 use crate::telemetry::{Facts, StoreOp};
 
 /// How often another process's claim is looked at.
@@ -45,6 +46,7 @@ pub struct Event {
     pub standing: Standing,
     /// Its place among those that may be under way at once; kept until its outcome is told, whether or not its sender waits.
     pub slot: Option<Slot>,
+    pub trace: Trace,
 }
 
 /// What an event is deduplicated on.
@@ -155,7 +157,7 @@ impl Pipeline {
             doubt: former.or_else(|| self.is_lost_to_reset(event).then_some(Mark::StoreReset)),
         };
         Failpoint::BeforeClaim.reach().await;
-        let asked = Instant::now();
+        let (asked, mut step) = (Instant::now(), event.trace.step("claim"));
         let mut claimed = self.claim(event, key, &terms).await;
         if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
             && event.is_bypassed()
@@ -166,8 +168,13 @@ impl Pipeline {
         let (outcome, keeper) = match claimed {
             Ok(claimed) => claimed,
             Err(NoClaim::Forward) => return Ok(Permit::without_claim(Some(Mark::StoreDown))),
-            Err(NoClaim::Refuse(error)) => return Err(Ending::Refused(Refusal::StoreDown(error.to_string().into()))),
+            Err(NoClaim::Refuse(error)) => {
+                step.failed(&error);
+                return Err(Ending::Refused(Refusal::StoreDown(error.to_string().into())));
+            }
         };
+        step.note("hookonce.claim", word_for(&outcome));
+        drop(step);
         if let ClaimOutcome::Claimed { .. } | ClaimOutcome::InFlight { .. } = &outcome {
             audience.owns_key();
         }
@@ -195,7 +202,7 @@ impl Pipeline {
             ClaimOutcome::InFlight { lease_left } => match (observed(), provider.in_flight) {
                 (Some(permit), _) => Ok(permit),
                 (None, InFlight::Wait) => {
-                    let waiting = Instant::now();
+                    let (waiting, _step) = (Instant::now(), event.trace.step("wait"));
                     let ending = self.await_elsewhere(self.kept_by(keeper), key, audience).await;
                     audience.facts.waited = waiting.elapsed();
                     Err(ending)
@@ -378,7 +385,8 @@ impl Pipeline {
         };
         let hold = claim.as_ref().map(|(claim, keeper)| Hold::of(claim, self.kept_by(*keeper)));
         let (began, attempt) = (Instant::now(), hold.as_ref().map(|hold| hold.claim().attempt()));
-        let call = Call { provider: &route.provider, main, deadline: began + route.provider.upstream_timeout, attempt, mark };
+        let (trace, deadline) = (event.trace.clone(), began + route.provider.upstream_timeout);
+        let call = Call { provider: &route.provider, main, deadline, attempt, mark, trace };
         let sent = self.forward(event, &call, hold.as_ref()).await;
         Failpoint::AfterCall.reach().await;
         let upstream = began.elapsed();
@@ -408,7 +416,9 @@ impl Pipeline {
     async fn forward(&self, event: Event, call: &Call<'_>, hold: Option<&Hold<'_>>) -> Sent {
         let delivery = event.verified.into_delivery();
         let peer = Peer::of(delivery.peer, self.config().trusted_proxies.as_deref());
-        let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark };
+        let mut step = call.trace.call("forward");
+        let trace = call.trace.onward(&step);
+        let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark, trace };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
         let may_send = || {
@@ -417,10 +427,12 @@ impl Pipeline {
         };
         let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
         let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
-        match hold {
+        let sent = match hold {
             None => sending.await,
             Some(hold) => hold.during(sending, &self.telemetry).await,
-        }
+        };
+        note_call(&mut step, &call.provider.upstream, &sent);
+        sent
     }
 }
 
@@ -432,4 +444,25 @@ pub(super) struct Call<'a> {
     pub deadline: Instant,
     pub attempt: Option<u32>,
     pub mark: Option<Mark>,
+    pub trace: Trace,
+}
+
+/// What a span says of a claim.
+fn word_for(outcome: &ClaimOutcome) -> &'static str {
+    match outcome {
+        ClaimOutcome::Claimed { .. } => "claimed",
+        ClaimOutcome::Done(_) => "done",
+        ClaimOutcome::InFlight { .. } => "in_flight",
+        ClaimOutcome::Queued(_) => "queued",
+        ClaimOutcome::Conflict(_) => "conflict",
+    }
+}
+
+/// What a span says of a call.
+pub fn note_call(step: &mut Step, upstream: &Upstream, sent: &Sent) {
+    step.note("server.address", upstream.0.host().unwrap_or_default());
+    match sent {
+        Ok((response, _)) => step.note("http.response.status_code", response.status().as_u16()),
+        Err(error) => step.failed(error),
+    }
 }

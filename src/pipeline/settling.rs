@@ -60,7 +60,9 @@ impl Pipeline {
         let confirmed = Notify::new();
         let completing = async {
             Failpoint::BeforeComplete.reach().await;
+            let step = call.trace.step("settle");
             self.complete_until_stored(hold, done).await;
+            drop(step);
             Failpoint::AfterComplete.reach().await;
             confirmed.notify_one();
             if let Some(main) = &call.main {
@@ -97,7 +99,9 @@ impl Pipeline {
         let (released, when_released) = oneshot::channel();
         let releasing = async {
             Failpoint::BeforeRelease.reach().await;
+            let step = call.trace.step("settle");
             let done = self.fail_until_stored(hold, status, doubt).await;
+            drop(step);
             Failpoint::AfterRelease.reach().await;
             // Nobody waits for it any more once the sender has been told.
             let _ = released.send(done);

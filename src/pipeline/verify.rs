@@ -2,10 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use super::headers;
 use super::intake::Delivery;
 use super::refusal::Refusal;
 use super::route::Route;
 use crate::scheme::{Disproof, Key, Proof};
+use crate::telemetry::trace::Onward;
 
 /// A delivery that may go on: its signature holds, or this provider's are not enforced.
 #[derive(Debug)]
@@ -21,6 +23,11 @@ impl Verified {
 
     pub fn into_delivery(self) -> Delivery {
         self.delivery
+    }
+
+    /// Has whoever gets the delivery later go on with its trace.
+    pub fn carry(&mut self, onward: Onward) {
+        headers::carry(&mut self.delivery.parts.headers, onward);
     }
 
     /// The secret that matched. `None`: nothing did, and nothing of this delivery may reach the store.

@@ -17,7 +17,7 @@ use crate::pipeline::hold::{Leased, Tenure};
 use crate::pipeline::identify::BodyDigest;
 use crate::pipeline::intake::Delivery;
 use crate::pipeline::kept::{self, Kept};
-use crate::pipeline::once::Sent;
+use crate::pipeline::once::{Sent, note_call};
 use crate::pipeline::route::Route;
 use crate::pipeline::settle::{Settlement, settlement_for};
 use crate::pipeline::upstream::{self, ForwardError, NotSent, Patience};
@@ -25,6 +25,7 @@ use crate::pipeline::{Pipeline, now};
 use crate::store::backlog::{Holding, Letter, Slip};
 use crate::store::{Completed, Done, Mark, StoreError};
 use crate::telemetry::log::{self, LetterLine};
+use crate::telemetry::trace::{Kind, Note, Trace};
 use crate::telemetry::{LetterOutcome, StoreOp};
 
 /// Between two tries to tell the store how an attempt ended.
@@ -85,8 +86,10 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     };
     let (delivery, is_resigned) =
         if pipeline.config().queue.resign { resign(provider, delivery, age, now()) } else { (delivery, false) };
+    let trace = pipeline.telemetry.begin(Kind::Consumer, &delivery.parts.headers, now);
+    trace.is_genuine();
     let began = Instant::now();
-    let sent = errand.tenure.during(errand.send(delivery, event_id.as_deref(), &slip), &errand).await;
+    let sent = errand.tenure.during(errand.send(delivery, event_id.as_deref(), &slip, &trace), &errand).await;
     Failpoint::AfterCall.reach().await;
     let upstream = began.elapsed();
     let is_reached = !matches!(sent, Err(ForwardError::NotSent(NotSent::Connect(_))));
@@ -112,7 +115,13 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
             Answer::read(response, used, kept_max, began + provider.upstream_timeout).await;
         }
     };
-    tokio::join!(errand.settle(fate), listening);
+    let settling = async {
+        let _step = trace.step("settle");
+        errand.settle(fate).await;
+    };
+    tokio::join!(settling, listening);
+    let notes = || notes(route, event_id.as_deref(), outcome, attempt, mark);
+    trace.end(|| "attempt".to_owned(), notes, (outcome != LetterOutcome::Done).then_some(&reason));
     route.watch.letter(outcome);
     let (provider, event, letter) = (provider.name.as_str(), event_id.as_deref(), holding.id.to_string());
     log::letter(&LetterLine {
@@ -141,10 +150,11 @@ impl Errand<'_> {
         true
     }
 
-    async fn send(&self, delivery: Delivery, event_id: Option<&str>, slip: &Slip) -> Sent {
+    async fn send(&self, delivery: Delivery, event_id: Option<&str>, slip: &Slip, trace: &Trace) -> Sent {
         let (pipeline, provider) = (self.pipeline, &self.route.provider);
         let peer = Peer::of(delivery.peer, pipeline.config().trusted_proxies.as_deref());
-        let told = Told { event_id, attempt: Some(slip.attempt), mark: slip.doubt };
+        let mut step = trace.call("forward");
+        let told = Told { event_id, attempt: Some(slip.attempt), mark: slip.doubt, trace: trace.onward(&step) };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&provider.upstream, provider.preserve_path, delivery.parts, body, peer, told);
         let may_send = || {
@@ -154,7 +164,9 @@ impl Errand<'_> {
         // The queue tries again by itself: a consumer that is away must not hold a place for longer than it takes to see that.
         let deadline = Instant::now() + provider.upstream_timeout;
         let patience = Patience { connect: Duration::ZERO, deadline, stop: &pipeline.stop };
-        pipeline.upstreams.send(&provider.upstream, request, patience, may_send).await
+        let sent = pipeline.upstreams.send(&provider.upstream, request, patience, may_send).await;
+        note_call(&mut step, &provider.upstream, &sent);
+        sent
     }
 
     /// What becomes of the letter, the word for it, and why.
@@ -273,6 +285,24 @@ impl Errand<'_> {
         }
         Ok(())
     }
+}
+
+/// What a span says of an attempt.
+fn notes(
+    route: &Route,
+    event: Option<&str>,
+    outcome: LetterOutcome,
+    attempt: u32,
+    mark: Option<Mark>,
+) -> Vec<(&'static str, Note)> {
+    let mut notes: Vec<(&'static str, Note)> = vec![
+        ("hookonce.provider", route.provider.name.as_str().into()),
+        ("hookonce.outcome", outcome.as_str().into()),
+        ("hookonce.attempt", attempt.into()),
+    ];
+    notes.extend(event.map(|event| ("hookonce.event_id", event.into())));
+    notes.extend(mark.map(|mark| ("hookonce.maybe_duplicate", mark.as_str().into())));
+    notes
 }
 
 /// Whole seconds, where there are some.

@@ -7,6 +7,7 @@ use http::Method;
 use tracing_subscriber::EnvFilter;
 
 use super::outlet::Outlet;
+use super::trace::context::TraceId;
 use super::{Closing, Facts};
 use crate::config::{LogConfig, LogFormat};
 use crate::store::Mark;
@@ -22,6 +23,7 @@ pub struct Line<'a> {
     pub waited: Duration,
     pub total: Duration,
     pub closing: Closing<'a>,
+    pub trace: Option<TraceId>,
 }
 
 /// Starts logging to standard error. A filter that cannot be read was refused with the configuration.
@@ -38,17 +40,18 @@ pub fn start(config: &LogConfig) {
 
 /// Writes the line of one delivery. What calls for a person is a warning.
 pub fn delivery(line: &Line<'_>) {
-    let Line { provider, event, slot, facts, waited, total, closing } = line;
+    let Line { provider, event, slot, facts, waited, total, closing, trace } = line;
     let (outcome, status) = (closing.outcome.as_str(), closing.status.as_u16());
     let (attempt, mark) = (facts.attempt, facts.mark.map(|mark| mark.as_str()));
     let (total_ms, upstream_ms, store_ms) = (millis(*total), millis(facts.upstream), millis(facts.store));
     let waited_ms = millis(*waited);
+    let trace_id = trace.map(|id| id.to_string());
     macro_rules! write {
         ($level:ident) => {
             tracing::$level!(
                 target: "hookonce::delivery",
                 provider, outcome, status, event, attempt, maybe_duplicate = mark, slot, total_ms, upstream_ms, store_ms, waited_ms,
-                "{}", closing.reason
+                trace_id, "{}", closing.reason
             )
         };
     }

@@ -42,8 +42,9 @@ pub struct Metrics {
     queue: QueueFamilies,
     store_seconds: Vec<Histogram>,
     store_errors: Vec<Vec<IntCounter>>,
-    limited: Vec<IntCounter>,
+    limited: [IntCounter; Limit::ALL.len()],
     pub reloads: ReloadMetrics,
+    pub spans: SpanMetrics,
     /// Those that gave keys, and those that did not.
     pub key_fetches: [IntCounter; 2],
     pub unrouted: IntCounter,
@@ -52,7 +53,7 @@ pub struct Metrics {
     pub store_breaker_open: IntGauge,
     pub store_resets: IntCounter,
     pub clock_skew: Gauge,
-    written_back: Vec<IntCounter>,
+    written_back: [IntCounter; Amends::ALL.len()],
 }
 
 /// The series of one provider, looked up once.
@@ -96,6 +97,24 @@ pub struct QueueMetrics {
     pub attempts: Vec<IntCounter>,
     pub dead: IntGauge,
     pub dead_bytes: IntGauge,
+}
+
+/// What became of the spans that were made.
+#[derive(Clone, Debug)]
+pub struct SpanMetrics {
+    pub exported: IntCounter,
+    /// There were more than the collector took.
+    pub dropped: IntCounter,
+    /// The collector did not take them.
+    pub failed: IntCounter,
+}
+
+impl SpanMetrics {
+    fn new(families: &Families<'_>) -> Result<Self, prometheus::Error> {
+        let help = "Spans made, by what became of them.";
+        let [exported, dropped, failed] = families.each("spans_total", help, "result", ["exported", "dropped", "failed"])?;
+        Ok(Self { exported, dropped, failed })
+    }
 }
 
 /// The configuration, read anew while the program runs.
@@ -144,19 +163,13 @@ impl QueueFamilies {
 }
 
 impl Metrics {
+    #[expect(clippy::too_many_lines, reason = "a table: an entry a metric")]
     pub fn new() -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
         let families = Families(&registry);
         let store_seconds =
             families.histograms("store_seconds", "Time a store operation took, retries included.", &["op"], &STORE_BUCKETS)?;
         let store_errors = families.counters("store_errors_total", "Store operations that failed for good.", &["op", "kind"])?;
-        let limited =
-            families.counters("limited_total", "Requests and connections refused because a limit was reached.", &["limit"])?;
-        let written_back = families.counters(
-            "written_back_total",
-            "Events handled while the store was down, by what came of telling it afterwards.",
-            &["result"],
-        )?;
         families.build()?;
         families.process()?;
         Ok(Self {
@@ -227,12 +240,23 @@ impl Metrics {
             store_breaker_open: families.gauge("store_breaker_open", "Whether deliveries no longer wait for the store.")?,
             store_resets: families.counter("store_resets_total", "Times the store was found to have lost data.")?,
             clock_skew: families.float("clock_skew_seconds", "By how much the store's clock is ahead of this one.")?,
-            written_back: Amends::ALL.iter().map(|result| written_back.with_label_values(&[result.as_str()])).collect(),
+            written_back: families.each(
+                "written_back_total",
+                "Events handled while the store was down, by what came of telling it afterwards.",
+                "result",
+                Amends::ALL.map(Amends::as_str),
+            )?,
             store_seconds: StoreOp::ALL.iter().map(|op| store_seconds.with_label_values(&[op.as_str()])).collect(),
             store_errors: StoreOp::ALL.iter().map(|op| errors_of(&store_errors, *op)).collect(),
             key_fetches: families.results("key_fetches_total", "Times a provider's published keys were asked for.")?,
             reloads: ReloadMetrics::new(&families)?,
-            limited: Limit::ALL.iter().map(|limit| limited.with_label_values(&[limit.as_str()])).collect(),
+            spans: SpanMetrics::new(&families)?,
+            limited: families.each(
+                "limited_total",
+                "Requests and connections refused because a limit was reached.",
+                "limit",
+                Limit::ALL.map(Limit::as_str),
+            )?,
             registry,
         })
     }
@@ -304,10 +328,21 @@ impl Families<'_> {
         Ok(family)
     }
 
+    /// A counter for each word of a closed list.
+    fn each<const N: usize>(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        words: [&str; N],
+    ) -> Result<[IntCounter; N], prometheus::Error> {
+        let family = self.counters(name, help, &[label])?;
+        Ok(words.map(|word| family.with_label_values(&[word])))
+    }
+
     /// A counter of what went well, and one of what did not.
     fn results(&self, name: &str, help: &str) -> Result<[IntCounter; 2], prometheus::Error> {
-        let family = self.counters(name, help, &["result"])?;
-        Ok(["ok", "failed"].map(|result| family.with_label_values(&[result])))
+        self.each(name, help, "result", ["ok", "failed"])
     }
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {

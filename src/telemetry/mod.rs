@@ -5,21 +5,24 @@ pub mod log;
 pub mod metrics;
 pub mod outcome;
 pub mod outlet;
+pub mod trace;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use prometheus::IntGauge;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::config::Provider;
+use crate::config::{Provider, Share};
 use crate::scheme::Disproof;
 use crate::store::backlog::Tally;
 use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
 use metrics::{Metrics, ProviderMetrics};
 pub use outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
+use trace::{Kind, Note, Span, Trace, Tracer};
 
 /// From this attempt on a failure is a repeated one.
 const REPEATED: u32 = 3;
@@ -28,11 +31,25 @@ const REPEATED: u32 = 3;
 #[derive(Debug)]
 pub struct Telemetry {
     pub metrics: Metrics,
+    /// `None`: no spans are made.
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl Telemetry {
     pub fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self { metrics: Metrics::new()? })
+        Ok(Self { metrics: Metrics::new()?, tracer: None })
+    }
+
+    /// Makes spans of a share of the deliveries from now on. Gives what has to be exported.
+    pub fn trace(&mut self, sample: Share) -> mpsc::Receiver<Vec<Span>> {
+        let (tracer, spans) = Tracer::new(sample, self.metrics.spans.dropped.clone());
+        self.tracer = Some(Arc::new(tracer));
+        spans
+    }
+
+    /// Begins the trace of a request.
+    pub fn begin(&self, kind: Kind, headers: &HeaderMap, now: impl FnOnce() -> SystemTime) -> Trace {
+        self.tracer.as_ref().map(|tracer| tracer.begin(kind, headers, now())).unwrap_or_default()
     }
 
     /// The watch over one provider.
@@ -213,6 +230,7 @@ pub struct Record {
     body: Duration,
     waited: Duration,
     facts: Facts,
+    trace: Trace,
     is_closed: bool,
 }
 
@@ -234,6 +252,7 @@ impl Record {
             body: Duration::ZERO,
             waited: Duration::ZERO,
             facts: Facts::default(),
+            trace: Trace::default(),
             is_closed: false,
         }
     }
@@ -246,12 +265,21 @@ impl Record {
         self.watch = Some(Arc::clone(watch));
     }
 
+    pub fn traced(&mut self, trace: Trace) {
+        self.trace = trace;
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
     pub fn body_took(&mut self, time: Duration) {
         self.body = time;
     }
 
     pub fn verified_with(&mut self, slot: usize) {
         self.slot = Some(slot);
+        self.trace.is_genuine();
     }
 
     pub fn event(&mut self, id: &Arc<str>) {
@@ -281,6 +309,8 @@ impl Record {
             let elsewhere = self.body + self.waited + self.facts.waited + self.facts.store + self.facts.upstream;
             metrics.overhead_seconds.observe(total.saturating_sub(elsewhere).as_secs_f64());
         }
+        let error = closing.status.is_server_error().then_some(closing.reason);
+        self.trace.end(|| "delivery".to_owned(), || self.notes(watch, closing), error);
         log::delivery(&log::Line {
             provider: &watch.name,
             event: self.event.as_deref(),
@@ -289,7 +319,22 @@ impl Record {
             waited: self.waited + self.facts.waited,
             total,
             closing,
+            trace: self.trace.id(),
         });
+    }
+
+    /// What a span says of the delivery: what its line says, in the words that traces have for it.
+    fn notes(&self, watch: &ProviderWatch, closing: Closing<'_>) -> Vec<(&'static str, Note)> {
+        let mut notes: Vec<(&'static str, Note)> = vec![
+            ("http.response.status_code", closing.status.as_u16().into()),
+            ("hookonce.provider", watch.name.as_str().into()),
+            ("hookonce.outcome", closing.outcome.as_str().into()),
+            ("hookonce.reason", closing.reason.into()),
+        ];
+        notes.extend(self.event.as_deref().map(|event| ("hookonce.event_id", event.into())));
+        notes.extend(self.facts.attempt.map(|attempt| ("hookonce.attempt", attempt.into())));
+        notes.extend(self.facts.mark.map(|mark| ("hookonce.maybe_duplicate", mark.as_str().into())));
+        notes
     }
 }
 

@@ -61,3 +61,4 @@ mod store_reset;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 mod support;
 mod tls;
+mod trace;

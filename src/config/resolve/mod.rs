@@ -19,6 +19,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod top;
+mod trace;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -63,12 +64,13 @@ pub(super) fn admin_token(root: &Table, context: &Context<'_>) -> Option<Secret>
 /// Resolves the whole tree. `None` only where a problem has been noted.
 pub(super) fn config<'a>(root: &'a Table, context: &Context<'a>) -> Option<Config> {
     let root = context.section(root, String::new());
-    root.reader().pending(&["tls", "trace"]);
+    root.reader().pending(&["tls"]);
     let mut sections = Vec::new();
     let top = Top::read(&root);
     let store = read(&root, "store", &mut sections, store::resolve);
     let limits = read(&root, "limits", &mut sections, limits::resolve);
     let log = read(&root, "log", &mut sections, log::resolve);
+    let trace = read(&root, "trace", &mut sections, trace::resolve);
     let drain = read(&root, "drain", &mut sections, drain::resolve);
     let queue = read(&root, "queue", &mut sections, queue::resolve);
     let providers = providers(&root, &top, &limits, context);
@@ -89,6 +91,7 @@ pub(super) fn config<'a>(root: &'a Table, context: &Context<'a>) -> Option<Confi
         store,
         limits,
         log,
+        trace,
         drain,
         queue,
         providers: providers?,
