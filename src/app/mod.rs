@@ -94,6 +94,7 @@ pub struct App {
     pub admin: SocketAddr,
     pub telemetry: Arc<Telemetry>,
     plan: Arc<ArcSwap<Plan>>,
+    keyring: Arc<Keyring>,
     source: Arc<StoreSource>,
     reserve: Arc<Reserve>,
     lifecycle: Lifecycle,
@@ -145,11 +146,11 @@ impl App {
         let admin_socket = bind(config.admin, 1)?.remove(0);
         let (listen, admin) = (local(&sockets[0])?, local(&admin_socket)?);
         let (lifecycle, source, reserve) = (shared.lifecycle.clone(), Arc::clone(&shared.source), Arc::clone(&shared.reserve));
-        let (plan, telemetry) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry));
+        let (plan, telemetry, keyring) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry), Arc::clone(&shared.keyring));
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| Worker::start(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let admin_thread = admin_side(admin_socket, shared, exporter)?;
-        Ok(Self { listen, admin, telemetry, plan, source, reserve, lifecycle, workers, admin_thread })
+        Ok(Self { listen, admin, telemetry, plan, keyring, source, reserve, lifecycle, workers, admin_thread })
     }
 
     /// Goes on by another configuration: whole, or not at all. Deliveries under way end as they began. Tells what has changed.
@@ -168,6 +169,7 @@ impl App {
                 let _ = when_taken_up.await;
             }
         }
+        self.keyring.keep(|provider| before.config.has_same(provider, &plan.config));
         self.plan.store(Arc::new(plan));
         Ok(changes)
     }

@@ -1,5 +1,7 @@
 //! From one configuration to the next while the program runs: what may change, and what has.
 
+use std::sync::Arc;
+
 use super::problem::{Origin, Problem};
 use super::{Config, SectionSettings, Setting};
 
@@ -22,10 +24,12 @@ impl Config {
                 fixed.filter(|setting| self.setting(section.name, setting.key).is_some_and(|was| differs(was, setting)));
             problems.extend(changed.map(|setting| refused(section.name, setting)));
         }
-        // A password is not among what is shown.
-        if problems.is_empty() && self.store != next.store {
-            let url = next.setting("store", "url").map(|setting| refused("store", setting));
-            problems.extend(url);
+        // Of passwords and keys it is shown only that there are some.
+        let unshown = [("store", "url", self.store != next.store), ("trace", "headers", self.trace != next.trace)];
+        let is_shown = |section: &str| problems.iter().any(|problem| problem.key.starts_with(section));
+        let changed: Vec<_> = unshown.into_iter().filter(|(section, _, differs)| *differs && !is_shown(section)).collect();
+        for (section, key, _) in changed {
+            problems.extend(next.setting(section, key).map(|setting| refused(section, setting)));
         }
         problems
     }
@@ -52,10 +56,23 @@ impl Config {
         changes
     }
 
+    /// Whether a provider is in `next` what it is here, as far as that was written.
+    pub fn has_same(&self, name: &str, next: &Self) -> bool {
+        let provider = |config: &Self| config.providers.iter().find(|provider| provider.name == name).map(Arc::clone);
+        match (provider(self), provider(next)) {
+            (Some(was), Some(is)) => was.settings.iter().map(shown).eq(is.settings.iter().map(shown)),
+            _ => false,
+        }
+    }
+
     fn setting(&self, section: &str, key: &str) -> Option<&Setting> {
         let is_it = |it: &&SectionSettings| it.name == section;
         self.sections.iter().find(is_it)?.settings.iter().find(|setting| setting.key == key)
     }
+}
+
+fn shown(setting: &Setting) -> (&'static str, &str) {
+    (setting.key, &setting.value)
 }
 
 /// A default may follow the machine, as the number of cores does. That is no wish of anybody's.
@@ -112,6 +129,12 @@ mod tests {
         }
         assert_eq!(refused_keys(&BEFORE.replace("\"n\"", "\"m\"")), ["store.namespace"]);
         assert_eq!(refused_keys(&BEFORE.replace(":one@", ":two@")), ["store.url"]);
+        let [one, two] = ["one", "two"].map(|key| {
+            let trace = format!("[trace]\nendpoint = \"http://c\"\nheaders = {{ key = \"0123456789abcdef-{key}\" }}\n");
+            config(&format!("{BEFORE}{trace}"))
+        });
+        assert_eq!(one.kept_from_by_a_start(&two)[0].key, "trace.headers");
+        assert_eq!(one.kept_from_by_a_start(&one), []);
         let others =
             "admin_token = { env = \"T\" }\npassthrough = [\"/x\"]\ntrusted_proxies = [\"10.0.0.0/8\"]\nreadiness = \"store\"";
         let others = others.replace("{ env = \"T\" }", "\"0123456789abcdef\"");

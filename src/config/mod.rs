@@ -137,7 +137,7 @@ pub struct LogConfig {
 }
 
 /// Where spans go.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
     pub endpoint: Uri,
     pub service_name: String,
@@ -244,7 +244,7 @@ pub struct SectionSettings {
 }
 
 /// A setting in the form one would write it, and where it was written.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub key: &'static str,
     pub value: String,

@@ -145,6 +145,11 @@ impl Keyring {
         Ok(keys)
     }
 
+    /// Keeps the keys of these providers only. Those of another scheme under the same name would judge by another algorithm.
+    pub fn keep(&self, is_kept: impl Fn(&str) -> bool) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).retain(|(provider, _), _| is_kept(provider));
+    }
+
     fn shelf(&self, provider: &str, url: &Uri) -> Result<Arc<Shelf>, Unavailable> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (provider.into(), url.clone());

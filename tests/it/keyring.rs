@@ -115,6 +115,19 @@ async fn later(seconds: u64) {
 }
 
 #[tokio::test]
+async fn a_provider_that_is_not_what_it_was_has_its_keys_fetched_anew() {
+    let publisher = Publisher::start(jwks(&["one"])).await;
+    let keyring = publisher.keyring();
+    ask(&keyring, &publisher, Need::Any).await.unwrap();
+    keyring.keep(|provider| provider == "acme");
+    ask(&keyring, &publisher, Need::Any).await.unwrap();
+    assert_eq!(publisher.asked(), 1);
+    keyring.keep(|provider| provider != "acme");
+    ask(&keyring, &publisher, Need::Any).await.unwrap();
+    assert_eq!(publisher.asked(), 2);
+}
+
+#[tokio::test]
 async fn keys_are_fetched_once_by_however_many_come_for_them() {
     let publisher = Publisher::start(jwks(&["one", "two"])).await;
     let keyring = publisher.keyring();
