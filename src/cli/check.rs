@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::problem::Report;
-use crate::config::{Config, Environment, Flags, Loaded, Setting, StoreUrl, Upstream};
-use crate::pipeline::upstream::Upstreams;
+use crate::config::{Config, Environment, Flags, Loaded, Setting, StoreUrl, TraceConfig, Upstream};
+use crate::pipeline::upstream::{self, Upstreams};
 use crate::store::{Keeping, StoreError, StoreSource};
+use crate::telemetry::trace::export::Collector;
 
 /// A value longer than this stands alone, so that one long scheme does not push every origin out of sight.
 const VALUE_WIDTH_MAX: usize = 40;
@@ -34,7 +35,7 @@ pub fn main(args: &Args, environment: &Environment) -> ExitCode {
     }
 }
 
-/// Asks the store and every upstream once.
+/// Asks the store, every upstream and the collector once.
 async fn reach(config: &Config) -> Vec<Probe> {
     let mut probes = vec![Probe { name: format!("store {}", config.store.url.masked()), result: reach_store(config).await }];
     let mut seen: Vec<&Upstream> = Vec::new();
@@ -44,6 +45,9 @@ async fn reach(config: &Config) -> Vec<Probe> {
             let result = reach_upstream(&provider.upstream).await;
             probes.push(Probe { name: format!("upstream {}", provider.upstream.0), result });
         }
+    }
+    if let Some(trace) = &config.trace {
+        probes.push(Probe { name: format!("trace {}", trace.endpoint), result: reach_collector(trace).await });
     }
     probes
 }
@@ -76,6 +80,12 @@ async fn reach_upstream(upstream: &Upstream) -> Result<String, String> {
     let upstreams = Upstreams::new().map_err(|error| error.to_string())?;
     upstreams.probe(upstream).await.map_err(|error| error.to_string())?;
     Ok("takes connections".to_owned())
+}
+
+async fn reach_collector(trace: &TraceConfig) -> Result<String, String> {
+    let connector = upstream::connector(upstream::public_roots()).map_err(|error| error.to_string())?;
+    Collector::new(trace, connector).probe().await?;
+    Ok("takes spans".to_owned())
 }
 
 /// Checks the configuration, then asks `reach` for the store and the upstreams. Fails if any of them does.

@@ -49,6 +49,19 @@ async fn an_upstream_that_does_not_answer_fails_the_check() {
 }
 
 #[tokio::test]
+async fn a_collector_is_asked_whether_it_takes_spans() {
+    let (consumer, collector) = (Consumer::answering(200).await, Consumer::answering(200).await);
+    let traced = |path: &str| in_front_of(&consumer).table(&format!("[trace]\nendpoint = \"{}{path}\"", collector.url()));
+    let end = check(&traced("")).await;
+    assert_eq!(end.code, Some(0), "{end:?}");
+    assert!(end.out.contains("/v1/traces: takes spans"), "{}", end.out);
+    let wrong = Consumer::answering(404).await;
+    let end = check(&in_front_of(&consumer).table(&format!("[trace]\nendpoint = \"{}/elsewhere\"", wrong.url()))).await;
+    assert_eq!(end.code, Some(1), "{end:?}");
+    assert!(end.out.contains("/elsewhere: the collector answered 404"), "{}", end.out);
+}
+
+#[tokio::test]
 async fn a_redis_that_throws_keys_away_fails_the_check() {
     let consumer = Consumer::answering(200).await;
     let redis = RedisProcess::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);

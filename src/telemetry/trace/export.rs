@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{Note, Span};
 use crate::config::TraceConfig;
+use crate::pipeline::upstream::chain;
 use crate::telemetry::metrics::SpanMetrics;
 
 /// Spans of one request to the collector, and how long they are gathered.
@@ -30,12 +31,18 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 type Connector = HttpsConnector<HttpConnector>;
 
-/// Takes spans and gives them away.
+/// Whoever takes spans.
 #[derive(Debug)]
-pub struct Exporter {
+pub struct Collector {
     client: Client<Connector, Full<Bytes>>,
     endpoint: Uri,
     headers: HeaderMap,
+}
+
+/// Takes spans from deliveries and gives them to the collector.
+#[derive(Debug)]
+pub struct Exporter {
+    collector: Collector,
     service_name: String,
     spans: mpsc::Receiver<Vec<Span>>,
     /// What goes next.
@@ -47,18 +54,8 @@ pub struct Exporter {
 
 impl Exporter {
     pub fn new(config: &TraceConfig, connector: Connector, spans: mpsc::Receiver<Vec<Span>>, metrics: SpanMetrics) -> Self {
-        let mut headers: HeaderMap = config.headers.iter().cloned().collect();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self {
-            client: Client::builder(TokioExecutor::new()).build(connector),
-            endpoint: config.endpoint.clone(),
-            headers,
-            service_name: config.service_name.clone(),
-            spans,
-            batch: Vec::new(),
-            metrics,
-            is_heard: true,
-        }
+        let (collector, service_name) = (Collector::new(config, connector), config.service_name.clone());
+        Self { collector, service_name, spans, batch: Vec::new(), metrics, is_heard: true }
     }
 
     /// Exports until nobody makes spans any more. It may be dropped at any point: what is left is for `finish`.
@@ -102,7 +99,7 @@ impl Exporter {
         let body = Bytes::from(encode(&self.service_name, &self.batch).to_string());
         let mut pauses = pauses.iter();
         let sent = loop {
-            match (self.post(body.clone()).await, pauses.next()) {
+            match (self.collector.post(body.clone()).await, pauses.next()) {
                 (Err(Trouble { may_pass: true, .. }), Some(pause)) => sleep(*pause).await,
                 (sent, _) => break sent,
             }
@@ -112,7 +109,7 @@ impl Exporter {
         self.batch.clear();
         match sent {
             Err(trouble) if self.is_heard => {
-                tracing::warn!(endpoint = %self.endpoint, why = trouble.why, "spans are not taken; deliveries are not affected");
+                tracing::warn!(endpoint = %self.collector.endpoint, why = trouble.why, "spans are not taken; deliveries are not affected");
                 self.is_heard = false;
             }
             Ok(()) if !self.is_heard => {
@@ -122,6 +119,20 @@ impl Exporter {
             _ => {}
         }
     }
+}
+
+impl Collector {
+    pub fn new(config: &TraceConfig, connector: Connector) -> Self {
+        let mut headers: HeaderMap = config.headers.iter().cloned().collect();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Self { client, endpoint: config.endpoint.clone(), headers }
+    }
+
+    /// Whether it would take spans: it is given none.
+    pub async fn probe(&self) -> Result<(), String> {
+        self.post(encode("", &[]).to_string().into()).await.map_err(|trouble| trouble.why)
+    }
 
     async fn post(&self, body: Bytes) -> Result<(), Trouble> {
         let mut request = Request::new(Full::new(body));
@@ -130,8 +141,9 @@ impl Exporter {
         *request.headers_mut() = self.headers.clone();
         let passing = |why: String| Trouble { why, may_pass: true };
         let answering = timeout(SEND_TIMEOUT, self.client.request(request)).await;
-        let answer =
-            answering.map_err(|_| passing("no answer in time".to_owned()))?.map_err(|error| passing(error.to_string()))?;
+        let answer = answering
+            .map_err(|_| passing("no answer in time".to_owned()))?
+            .map_err(|error| passing(chain(&error).to_string()))?;
         let status = answer.status();
         // Those that the protocol calls passing; others would only be repeated.
         let may_pass = matches!(status.as_u16(), 429 | 502 | 503 | 504);
