@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{self, Admin};
+use crate::admin::stream::Feed;
+use crate::admin::{self, Admin, Place};
 use crate::config::Config;
 use crate::pipeline::Pipeline;
 use crate::pipeline::bound::Bound;
@@ -145,7 +146,8 @@ impl App {
         let (lifecycle, source, reserve) = (shared.lifecycle.clone(), Arc::clone(&shared.source), Arc::clone(&shared.reserve));
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| worker(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
-        let admin_thread = admin_side(admin_socket, shared)?;
+        let place = Place { listen, admin, started: shared.started };
+        let admin_thread = admin_side(admin_socket, place, shared)?;
         Ok(Self { listen, admin, config, source, reserve, lifecycle, workers, admin_thread })
     }
 
@@ -270,8 +272,8 @@ async fn serve(index: usize, listener: TcpListener, pipeline: Arc<Pipeline>, sha
     }
 }
 
-/// Probes, metrics, the event API, and the watch over the store.
-fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, StartError> {
+/// Probes, metrics, the API, the live page, and the watch over the store.
+fn admin_side(socket: StdListener, place: Place, shared: Shared) -> Result<JoinHandle<()>, StartError> {
     on_own_runtime("hookonce-admin".to_owned(), move || async move {
         let store = match shared.source.connect() {
             Ok(store) => store,
@@ -289,12 +291,15 @@ fn admin_side(socket: StdListener, shared: Shared) -> Result<JoinHandle<()>, Sta
             reserve: shared.reserve,
             condition: shared.condition,
             store,
+            feed: Feed::new(place.started),
+            place,
         });
         tokio::select! {
             () = admin::serve(socket, Arc::clone(&admin)) => {}
             never = admin::monitor::watch(&admin) => never,
             never = admin::monitor::make_amends(&admin) => never,
             never = admin::monitor::count_letters(&admin) => never,
+            never = admin::stream::sample(&admin) => never,
             () = over.cancelled() => {}
         }
     })

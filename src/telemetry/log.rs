@@ -21,7 +21,7 @@ pub struct Line<'a> {
     pub facts: Facts,
     pub waited: Duration,
     pub total: Duration,
-    pub closing: Closing<'a>,
+    pub closing: &'a Closing,
 }
 
 /// Starts logging to standard error. A filter that cannot be read was refused with the configuration.

@@ -1,11 +1,14 @@
 //! What can be watched. One `Record` a delivery, closed on every path: its log line and its metrics come from the
 //! same values. Steps never touch a counter; they tell the record or the watch of their provider what happened.
 
+pub mod figures;
+pub mod latest;
 pub mod log;
 pub mod metrics;
 pub mod outcome;
 pub mod outlet;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -18,6 +21,7 @@ use crate::config::Provider;
 use crate::scheme::Disproof;
 use crate::store::backlog::Tally;
 use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
+use latest::{Ended, Latest};
 use metrics::{Metrics, ProviderMetrics};
 pub use outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
 
@@ -25,16 +29,18 @@ pub use outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
 #[derive(Debug)]
 pub struct Telemetry {
     pub metrics: Metrics,
+    pub latest: Arc<Latest>,
 }
 
 impl Telemetry {
     pub fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self { metrics: Metrics::new()? })
+        Ok(Self { metrics: Metrics::new()?, latest: Arc::default() })
     }
 
     /// The watch over one provider.
     pub fn watch(&self, provider: &Provider) -> ProviderWatch {
-        ProviderWatch { name: provider.name.clone(), metrics: self.metrics.provider(&provider.name, provider.keys.len()) }
+        let metrics = self.metrics.provider(&provider.name, provider.keys.len());
+        ProviderWatch { name: provider.name.as_str().into(), metrics, latest: Arc::clone(&self.latest) }
     }
 
     /// Runs a store operation, timed and its failure counted.
@@ -85,8 +91,9 @@ impl Telemetry {
 /// What is counted of one provider beside its deliveries' outcomes.
 #[derive(Debug)]
 pub struct ProviderWatch {
-    pub name: String,
+    pub name: Arc<str>,
     metrics: ProviderMetrics,
+    latest: Arc<Latest>,
 }
 
 impl ProviderWatch {
@@ -198,11 +205,11 @@ pub struct Record {
 }
 
 /// How a delivery ended, in the terms of the record.
-#[derive(Clone, Copy, Debug)]
-pub struct Closing<'a> {
+#[derive(Clone, Debug)]
+pub struct Closing {
     pub outcome: Outcome,
     pub status: StatusCode,
-    pub reason: &'a str,
+    pub reason: Cow<'static, str>,
 }
 
 impl Record {
@@ -247,8 +254,8 @@ impl Record {
         self.facts = facts;
     }
 
-    /// Counts the delivery and writes its line. What belongs to no provider is not a delivery.
-    pub fn close(&mut self, closing: Closing<'_>) {
+    /// Counts the delivery, writes its line and keeps it among the latest. What belongs to no provider is not a delivery.
+    pub fn close(&mut self, closing: Closing) {
         self.is_closed = true;
         let total = self.started.elapsed();
         let Some(watch) = &self.watch else { return };
@@ -269,7 +276,16 @@ impl Record {
             facts: self.facts,
             waited: self.waited + self.facts.waited,
             total,
+            closing: &closing,
+        });
+        watch.latest.note(Ended {
+            provider: Arc::clone(&watch.name),
+            event: self.event.take(),
+            slot: self.slot,
             closing,
+            facts: self.facts,
+            at: self.started + total,
+            total,
         });
     }
 }
@@ -280,7 +296,7 @@ impl Drop for Record {
             // No status went out; 499 is what proxies write for a sender that did not wait.
             let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
             let reason = "the sender hung up before there was an answer; what had begun goes on";
-            self.close(Closing { outcome: Outcome::Abandoned, status, reason });
+            self.close(Closing { outcome: Outcome::Abandoned, status, reason: reason.into() });
         }
     }
 }
