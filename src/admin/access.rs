@@ -79,9 +79,8 @@ fn has_password<B>(request: &Request<B>, token: &Secret) -> bool {
 
 /// Browsers say where a request comes from. Following a link is nobody's misuse; what is behind it is not shown to its site.
 fn is_from_another_site<B>(request: &Request<B>) -> bool {
-    let is = |name: &HeaderName, words: &[&[u8]]| {
-        request.headers().get(name).is_some_and(|value| words.contains(&value.as_bytes()))
-    };
+    let is =
+        |name: &HeaderName, words: &[&[u8]]| request.headers().get(name).is_some_and(|value| words.contains(&value.as_bytes()));
     is(&FETCH_SITE, &[b"cross-site", b"same-site"]) && (is_write(request) || !is(&FETCH_MODE, &[b"navigate"]))
 }
 
@@ -126,7 +125,8 @@ mod tests {
         for host in ["127.0.0.1:9090", "127.0.0.1", "[::1]:9090", "[::1]", "localhost:9090", "LOCALHOST", "10.0.0.7:9090"] {
             assert_eq!(admitted(None, HERE, "GET", &[("host", host)]), 200, "{host}");
         }
-        for host in ["evil.example", "evil.example:9090", "localhost.evil.example", "127.0.0.1.evil.example", "", ":9090", "a]b"] {
+        for host in ["evil.example", "evil.example:9090", "localhost.evil.example", "127.0.0.1.evil.example", "", ":9090", "a]b"]
+        {
             assert_eq!(admitted(None, HERE, "GET", &[("host", host)]), 403, "{host}");
         }
         assert_eq!(admitted(None, HERE, "GET", &[("host", "localhost"), ("host", "evil.example")]), 403);
@@ -139,7 +139,8 @@ mod tests {
     fn a_password_reads_and_only_the_bearer_writes() {
         let basic = |text: &str| format!("Basic {}", BASE64.encode(text.as_bytes()));
         let (right, bearer) = (basic(&format!("me:{TOKEN}")), format!("Bearer {TOKEN}"));
-        let ask = |method, value: &str| admitted(Some(TOKEN), "10.0.0.9:1", method, &[("authorization", value), ("host", "a.example")]);
+        let ask =
+            |method, value: &str| admitted(Some(TOKEN), "10.0.0.9:1", method, &[("authorization", value), ("host", "a.example")]);
         assert_eq!((ask("GET", &bearer), ask("DELETE", &bearer)), (200, 200));
         assert_eq!((ask("GET", &right), ask("HEAD", &right)), (200, 200));
         assert_eq!(ask("GET", &basic(&format!(":{TOKEN}"))), 200);

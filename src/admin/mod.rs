@@ -49,8 +49,8 @@ use stream::Feed;
 const CONNECTIONS_MAX: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What needs to be allowed is below these.
-const API: [&str; 5] = ["/api/events", "/api/queue", "/api/bypass", "/api/config", "/api/stream"];
+/// What needs to be allowed is below these, or is part of the page.
+const API: [&str; 3] = ["/api/events", "/api/queue", "/api/bypass"];
 
 /// Whole, or told bit by bit.
 pub type AdminResponse = Response<Either<Full<Bytes>, stream::Stream>>;
@@ -121,9 +121,7 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
             (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
-            _ if page::is_part(path) || API.iter().any(|root| is_below(path, root)) => {
-                self.api(request, peer).await.unwrap_or_else(Denied::respond)
-            }
+            _ if is_guarded(path) => self.api(request, peer).await.unwrap_or_else(Denied::respond),
             (_, "/healthz" | "/readyz" | "/metrics") => Denied::method("GET, HEAD").respond(),
             _ => Denied::new(
                 StatusCode::NOT_FOUND,
@@ -263,6 +261,10 @@ impl From<StoreError> for Denied {
 /// How a change ended, for the audit.
 fn outcome<T>(result: &Result<T, StoreError>, told: impl FnOnce(&T) -> String) -> String {
     result.as_ref().map_or_else(ToString::to_string, told)
+}
+
+fn is_guarded(path: &str) -> bool {
+    matches!(path, "/api/config" | "/api/stream") || page::is_part(path) || API.iter().any(|root| is_below(path, root))
 }
 
 /// Whether a path is `root` itself, or a step below it.

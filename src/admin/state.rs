@@ -8,8 +8,8 @@ use super::events::{millis, rfc3339};
 use super::history::{Counts, History, Kind, Past};
 use super::{Admin, bypass};
 use crate::pipeline::route::Route;
-use crate::store::{Keeping, Mark, entry};
 use crate::scheme::Disproof;
+use crate::store::{Keeping, Mark, entry};
 use crate::telemetry::figures::{Buckets, Quantile, QueueFigures};
 use crate::telemetry::latest::Ended;
 use crate::telemetry::{LetterOutcome, Outcome};
@@ -83,7 +83,7 @@ pub fn provider(route: &Route, past: &Past, bars_from: u64) -> Value {
         "name": provider.name,
         "preset": provider.preset,
         "path": provider.path,
-        "upstream": provider.upstream.0.to_string(),
+        "upstream": provider.upstream.0.to_string().trim_end_matches('/'),
         "mode": provider.mode.as_str(),
         "rate": rounded(past.rate()),
         "outcomes": counted(Outcome::ALL.map(|outcome| (outcome.as_str(), figures.outcomes[outcome as usize]))),

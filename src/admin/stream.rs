@@ -55,7 +55,11 @@ struct Known {
 impl Feed {
     pub fn new(started: Instant) -> Self {
         let known = Known { history: History::new(started), told: HashMap::new(), names: Vec::new(), delivery: 0 };
-        Self { places: Arc::new(Semaphore::new(STREAMS_MAX)), turns: broadcast::Sender::new(BEHIND_MAX), known: Mutex::new(known) }
+        Self {
+            places: Arc::new(Semaphore::new(STREAMS_MAX)),
+            turns: broadcast::Sender::new(BEHIND_MAX),
+            known: Mutex::new(known),
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -206,5 +210,52 @@ impl Body for Stream {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.told.poll_recv(cx).map(|told| told.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page that is open, and what its connection is told by.
+    fn page(turns: &broadcast::Sender<Bytes>) -> (mpsc::Receiver<Bytes>, CancellationToken) {
+        let ((tell, told), hang_up) = (mpsc::channel(2), CancellationToken::new());
+        tokio::spawn(pump(Bytes::from_static(b"first"), turns.subscribe(), tell, hang_up.clone()));
+        (told, hang_up)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_takes_nothing_is_hung_up_on() {
+        let turns = broadcast::Sender::new(BEHIND_MAX);
+        let ((mut quick, quick_ends), (slow, slow_ends)) = (page(&turns), page(&turns));
+        let began = Instant::now();
+        while !slow_ends.is_cancelled() {
+            assert!(began.elapsed() < STALLED * 2, "it is still held");
+            turns.send(Bytes::from_static(b"turn")).unwrap();
+            tokio::time::sleep(EVERY).await;
+            while quick.try_recv().is_ok() {}
+        }
+        assert!(!quick_ends.is_cancelled());
+        drop(slow);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_has_gone_or_fell_behind_is_forgotten() {
+        let turns = broadcast::Sender::new(BEHIND_MAX);
+        let (gone, gone_ends) = page(&turns);
+        drop(gone);
+        timeout(EVERY, gone_ends.cancelled()).await.unwrap();
+        let (mut behind, behind_ends) = page(&turns);
+        assert_eq!(behind.recv().await.unwrap(), "first");
+        // All at once, as for a page whose runtime was stopped.
+        (0..=BEHIND_MAX + 2).for_each(|_| drop(turns.send(Bytes::from_static(b"turn"))));
+        timeout(EVERY, behind_ends.cancelled()).await.unwrap();
+        timeout(EVERY, async {
+            while turns.receiver_count() > 0 {
+                tokio::task::yield_now().await
+            }
+        })
+        .await
+        .unwrap();
     }
 }

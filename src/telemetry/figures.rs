@@ -137,25 +137,25 @@ mod tests {
     use super::*;
 
     fn histogram() -> Histogram {
-        Histogram::with_opts(HistogramOpts::new("x", "x").buckets(vec![0.1, 0.2, 0.4])).unwrap()
+        Histogram::with_opts(HistogramOpts::new("x", "x").buckets(vec![0.125, 0.25, 0.5])).unwrap()
     }
 
     #[test]
     fn quantiles_are_of_what_was_added_since() {
         let histogram = histogram();
         assert_eq!(Buckets::of(&histogram).quantile(0.5), None);
-        (0..100).for_each(|_| histogram.observe(0.05));
+        (0..100).for_each(|_| histogram.observe(0.1));
         let before = Buckets::of(&histogram);
-        assert_eq!(before.quantile(0.99), Some(Quantile::Below(0.1)));
+        assert_eq!(before.quantile(0.99), Some(Quantile::Below(0.125)));
         assert_eq!(before.since(&before).quantile(0.5), None);
         assert_eq!(before.since(&Buckets::default()), before);
-        for value in [0.15, 0.15, 0.3, 9.0] {
+        for value in [0.2, 0.2, 0.3, 9.0] {
             histogram.observe(value);
         }
         let added = Buckets::of(&histogram).since(&before);
-        assert_eq!(added.quantile(0.25), Some(Quantile::About(0.15)));
-        assert_eq!(added.quantile(0.5), Some(Quantile::About(0.2)));
-        assert_eq!(added.quantile(0.75), Some(Quantile::About(0.4)));
-        assert_eq!(added.quantile(0.99), Some(Quantile::Above(0.4)));
+        assert_eq!(added.quantile(0.25), Some(Quantile::About(0.1875)));
+        assert_eq!(added.quantile(0.5), Some(Quantile::About(0.25)));
+        assert_eq!(added.quantile(0.75), Some(Quantile::About(0.5)));
+        assert_eq!(added.quantile(0.99), Some(Quantile::Above(0.5)));
     }
 }

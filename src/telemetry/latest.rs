@@ -102,7 +102,15 @@ mod tests {
     fn ended(event: &str, slot: Option<usize>) -> Ended {
         let closing = Closing { outcome: Outcome::Forwarded, status: StatusCode::OK, reason: "the consumer answered 200".into() };
         let event = Some(event.into());
-        Ended { provider: "stripe".into(), event, slot, closing, facts: Facts::default(), at: Instant::now(), total: Duration::ZERO }
+        Ended {
+            provider: "stripe".into(),
+            event,
+            slot,
+            closing,
+            facts: Facts::default(),
+            at: Instant::now(),
+            total: Duration::ZERO,
+        }
     }
 
     fn events(news: &News) -> Vec<Option<&str>> {

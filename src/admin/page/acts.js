@@ -11,9 +11,10 @@ let canChange = false;
 
 /** Asks the program. What it says is always an object; `reason` is there where it refuses. */
 async function ask(method, path, bearer = null) {
-  const headers = bearer === null ? {} : { authorization: `Bearer ${bearer}` };
+  // Beside a token nothing that the browser keeps is sent: were the token refused, it would take its password for refused.
+  const [headers, credentials] = bearer === null ? [{}, "same-origin"] : [{ authorization: `Bearer ${bearer}` }, "omit"];
   try {
-    const response = await fetch(path, { method, headers, cache: "no-store" });
+    const response = await fetch(path, { method, headers, credentials, cache: "no-store" });
     const said = await response.json().catch(() => ({}));
     return { status: response.status, isOk: response.ok, said };
   } catch {
@@ -127,7 +128,7 @@ export async function lookUp(provider, id) {
   const box = find("found");
   if (!id) return box.replaceChildren();
   const one = await ask("GET", `api/events/${encodeURIComponent(provider)}/${inPath(id)}`);
-  if (one.isOk) return box.replaceChildren(shown(provider, one.said));
+  if (one.isOk) return box.replaceChildren(shown(provider, id, one.said));
   if (one.status !== 404 && one.status !== 400) return box.replaceChildren(refused(one));
   const many = await ask("GET", `api/events?provider=${encodeURIComponent(provider)}&id=${encodeURIComponent(id)}`);
   if (!many.isOk) return box.replaceChildren(refused(many));
@@ -148,10 +149,11 @@ const STATES = {
   queued: "in the queue, or a dead letter",
 };
 
-function shown(provider, event) {
+/** The id is shown as it was asked for: the store may know it by a digest. */
+function shown(provider, id, event) {
   const state = event.dropped ? "dropped by an operator: copies are answered as duplicates" : (STATES[event.state] ?? event.state);
   const rows = [
-    ["Event", make("code", {}, event.id)],
+    ["Event", make("code", {}, id)],
     ["State", state],
     ["Attempts", String(event.attempt)],
     ["Consumer's answer", event.status === null ? "none" : String(event.status)],
@@ -165,11 +167,11 @@ function shown(provider, event) {
   const question = {
     title: "Forget this event?",
     text: `The next delivery of it is forwarded to the consumer again, marked "forgotten". ${provider} has to deliver it once more: nothing is sent by itself.`,
-    subject: event.id,
+    subject: id,
     yes: "Forget it",
   };
   const act = async () => {
-    const done = await change("DELETE", `api/events/${encodeURIComponent(provider)}/${inPath(event.id)}`, question, answer, () => "Forgotten: the next delivery of it is forwarded again.");
+    const done = await change("DELETE", `api/events/${encodeURIComponent(provider)}/${inPath(id)}`, question, answer, () => "Forgotten: the next delivery of it is forwarded again.");
     button.focus();
     if (done) say(list.querySelector("[data-row=State] dd"), "forgotten: the next delivery is forwarded, marked");
   };
@@ -210,6 +212,7 @@ function makeQueue({ told }) {
       ["attempts", Object.entries(queue.attempts).map(([result, number]) => `${words.count(number)} ${result}`).join(" · ") || "none"],
     ]);
     say(off, queue.dead && !canChange ? OFF : "");
+    for (const part of letters.known?.values() ?? []) part.age();
     if (queue.dead !== dead) fill(list);
     dead = queue.dead;
   };
@@ -249,15 +252,18 @@ function makeLetter(list, letter) {
   const drop = act("DELETE", `${path}?dead=1`, { title: "Drop this event?", text: "It will never be delivered: its content is lost. Copies of it are answered as duplicates.", yes: "Drop it" }, () => `Dropped: ${subject} will not be delivered.`);
   const button = (text, onclick) => make("button", { type: "button", class: "act", disabled: !canChange, "aria-label": `${text} ${subject}`, onclick }, text);
   const cell = (label, ...content) => make("td", { "data-label": label }, ...content);
+  const age = make("time", { datetime: letter.queued_at, title: letter.queued_at });
+  const grow = () => say(age, words.span((Date.now() - Date.parse(letter.queued_at)) / 1000));
+  grow();
   const node = make(
     "tr",
     {},
     cell("Event", make("code", {}, subject)),
-    cell("Age", words.span(letter.age_s)),
+    cell("Age", age),
     cell("Attempts", String(letter.attempt)),
     cell("Last answer", letter.status === null ? (letter.doubt ? `unknown (${letter.doubt})` : "none") : String(letter.status)),
     cell("Size", words.bytes(letter.bytes)),
     cell("What to do", button("Try again…", retry), " ", button("Drop…", drop)),
   );
-  return { node };
+  return { node, age: grow };
 }

@@ -41,7 +41,7 @@ function table({ name, settings }) {
   const head = make("tr", {}, ...["Key", "Value", "From"].map((text) => make("th", { scope: "col" }, text)));
   const caption = make("caption", {}, name === "" ? "Top level" : `[${name}]`);
   const whole = make("table", { class: "settings" }, caption, make("thead", { class: "unseen" }, head), make("tbody", {}, ...rows.map((row) => row.node)));
-  const node = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name === "" ? "Top level" : name }, whole);
+  const node = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Settings, ${name === "" ? "top level" : name}` }, whole);
   const show = (onlyWritten) => {
     for (const row of rows) row.node.hidden = onlyWritten && !row.isWritten;
     node.hidden = onlyWritten && !rows.some((row) => row.isWritten);

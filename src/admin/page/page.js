@@ -16,6 +16,10 @@ const HIDDEN_MS = 10000;
 let instance = null;
 let state = null;
 let providers = new Map();
+/** Whether the store refuses new events though it answers. An outage leaves word of that, too, until the next event. */
+let isFull = false;
+let upTurns = 0;
+let refusals = 0;
 
 // The stream.
 
@@ -106,6 +110,8 @@ function begin(told) {
   else deliveries.take(told.deliveries, 0);
   acts.allow(instance.changes);
   fillChoices();
+  if (isAnother) [isFull, upTurns, refusals] = [false, 0, 0];
+  noteStore();
 }
 
 function goOn(told) {
@@ -116,6 +122,16 @@ function goOn(told) {
   }
   for (const provider of providers.values()) provider.forget(state.bar - instance.bars + 1);
   deliveries.take(told.deliveries, told.skipped);
+  noteStore();
+}
+
+function noteStore() {
+  const before = refusals;
+  refusals = [...providers.values()].reduce((sum, { told }) => sum + (told.outcomes.store_down ?? 0), 0);
+  upTurns = state.store.up ? upTurns + 1 : 0;
+  if (state.store.takes_no_new_events_for_s === null || upTurns === 0) isFull = false;
+  else if (refusals > before && upTurns > 3) isFull = true;
+  state.store.is_full = isFull;
 }
 
 /** The providers, where one is chosen; what is chosen stays. */
@@ -165,7 +181,7 @@ function conditions() {
   const length = (seconds) => (seconds === null ? "" : ` for ${words.span(seconds)}`);
   if (state.draining) found.push(["draining", "warn", "This instance is stopping", ": it is not ready any more, and finishes what is under way."]);
   if (!store.up) found.push(["down", "bad", "The store does not answer", `${length(store.down_for_s)}. Each provider's on_store_down decides: refused, or forwarded and marked store-down.`]);
-  else if (store.takes_no_new_events_for_s !== null) found.push(["full", "bad", "The store takes no new events", `${length(store.takes_no_new_events_for_s)}: its memory or disk is full, or it lets nobody write.`]);
+  else if (store.is_full) found.push(["full", "bad", "The store takes no new events", `${length(store.takes_no_new_events_for_s)}: its memory or disk is full, or it lets nobody write.`]);
   if (store.clock_off_for.length) found.push(["clock", "bad", "This machine's clock and the store's lie apart", ` by ${Math.abs(store.skew_s).toFixed(1)} s: timestamps of ${store.clock_off_for.join(", ")} cannot be judged.`]);
   for (const { provider, left_s: left } of state.bypasses) found.push([`bypass-${provider}`, "warn", `Dedupe of ${provider} is bypassed`, ` for another ${words.span(left)}: done events that are delivered again are forwarded, marked replay.`]);
   // Told by a program that can read its configuration anew.

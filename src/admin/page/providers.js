@@ -40,7 +40,7 @@ function makeTiles(instance) {
     rate: tile("tile-rate", "Deliveries a second"),
     hits: tile("tile-hits", "Hit ratio, 5 min"),
     failed: tile("tile-failed", "Failed, 5 min"),
-    overhead: tile("tile-overhead", "Added by hookonce, p99"),
+    overhead: tile("tile-overhead", "Overhead p99"),
     store: tile("tile-store", "Store"),
     queue: tile("tile-queue", "Queue"),
   };
@@ -87,16 +87,16 @@ function showTiles(instance, state, providers) {
   say(tiles.failed.under, `${words.count(refused)} refused`);
   showOverhead(providers);
 
-  const { up, breaker, claim, takes_no_new_events_for_s: full } = state.store;
-  say(tiles.store.value, up ? (full === null ? "up" : "full") : "down");
-  mark(tiles.store.node, "data-is", up && full === null ? null : "bad");
+  const { up, breaker, claim, is_full: isFull } = state.store;
+  say(tiles.store.value, up ? (isFull ? "full" : "up") : "down");
+  mark(tiles.store.node, "data-is", up && !isFull ? null : "bad");
   say(tiles.store.under, up ? (claim ? `claim p99 ${words.quantile(claim.p99)}` : kindOf(state.store.url)) : `breaker ${breaker}`);
 
   const queues = providers.map((provider) => provider.told.queue).filter(Boolean);
   const [waiting, dead] = ["events", "dead"].map((name) => queues.reduce((sum, queue) => sum + queue[name], 0));
   tiles.queue.node.hidden = queues.length === 0;
   say(tiles.queue.value, words.count(waiting));
-  mark(tiles.queue.node, "data-is", dead ? "bad" : null);
+  mark(tiles.queue.under, "data-is", dead ? "bad" : null);
   say(tiles.queue.under, words.plural(dead, "dead letter", "dead letters"));
 }
 
@@ -105,7 +105,7 @@ function showOverhead(providers) {
   const measured = providers.filter((provider) => provider.told.overhead);
   const worst = measured.sort((a, b) => b.told.overhead.p99[0] - a.told.overhead.p99[0])[0];
   say(tiles.overhead.value, worst ? words.quantile(worst.told.overhead.p99) : "–");
-  say(tiles.overhead.under, worst ? `${worst.told.name}, last minute; p50 ${words.quantile(worst.told.overhead.p50)}` : "nothing in the last minute");
+  say(tiles.overhead.under, worst ? `at worst, ${worst.told.name}` : "nothing to measure");
 }
 
 const kindOf = (url) => url.split(":")[0];
@@ -122,7 +122,7 @@ function makeProvider({ told }, instance) {
   const bypass = make("span", { class: "tag", "data-is": "warn", hidden: true });
   const title = make("h3", { id }, told.name);
   const preset = make("span", { class: "quiet" });
-  const route = make("p", { class: "route" }, make("code", {}, told.path), make("span", { class: "quiet" }, " → "), make("code", {}, told.upstream));
+  const route = make("p", { class: "route" }, make("code", {}, told.path), make("span", { class: "quiet" }, " to ", make("code", {}, told.upstream)));
   const figures = {
     rate: figure("a second", "Deliveries a second, over the last ten seconds"),
     hits: figure("hit ratio", "Answered as duplicates, of all events claimed or answered, in the last five minutes"),
@@ -158,7 +158,7 @@ function makeProvider({ told }, instance) {
   return { node, show };
 }
 
-const pair = (latency) => (latency ? `${words.quantile(latency.p50)} · ${words.quantile(latency.p99)}` : "–");
+const pair = (latency) => (latency ? words.quantiles(latency.p50, latency.p99) : "–");
 
 function showOutcomes(list, told) {
   const order = Object.keys(words.OUTCOMES).filter((outcome) => told.outcomes[outcome]);
@@ -186,6 +186,11 @@ function showMore(list, told) {
   sync(list, lines, ([key]) => key, create, (part, [, text]) => say(part.node, text));
 }
 
+function clockWords(ahead) {
+  if (Math.abs(ahead) < 0.05) return "as this machine's";
+  return `${Math.abs(ahead).toFixed(1)} s ${ahead > 0 ? "ahead of" : "behind"} this machine's`;
+}
+
 function showStore(store, providers) {
   const says = (value, text) => (value ? text(value) : null);
   const rows = [
@@ -193,11 +198,11 @@ function showStore(store, providers) {
     ["Namespace", store.namespace],
     ["State", store.up ? "answers" : says(store.down_for_s, (s) => `does not answer, for ${words.span(s)}`) ?? "does not answer", store.up ? null : "bad"],
     ["Breaker", store.breaker === "open" ? "open: deliveries do not wait for the store" : "closed", store.breaker === "open" ? "bad" : null],
-    ["New events", store.takes_no_new_events_for_s === null ? "taken" : `none taken, for ${words.span(store.takes_no_new_events_for_s)}`, store.takes_no_new_events_for_s === null ? null : "bad"],
+    ["New events", store.takes_no_new_events_for_s === null ? "taken" : `none taken for ${words.span(store.takes_no_new_events_for_s)}`, store.is_full ? "bad" : null],
     ["Claim p50 · p99", pair(store.claim)],
     ["Resets seen", store.resets ? `${store.resets}` : "none"],
     ["Last reset", store.last_reset ? words.moment(store.last_reset) : "none known", store.last_reset ? "warn" : null],
-    ["Clock ahead by", `${store.skew_s.toFixed(3)} s`, store.clock_off_for.length ? "bad" : null],
+    ["Clock", clockWords(store.skew_s), store.clock_off_for.length ? "bad" : null],
     ["Evicted keys", store.evicted ? words.count(store.evicted) : null, "bad"],
     ["To write back", store.to_write_back ? words.plural(store.to_write_back, "event", "events") : null, "warn"],
     ["Durability", providers.some((provider) => provider.told.queue) ? (store.may_lose ?? "as the queue needs it") : null, store.may_lose ? "bad" : null],

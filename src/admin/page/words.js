@@ -45,6 +45,13 @@ export function quantile(value) {
   return `${side}${took(seconds * 1000)}`;
 }
 
+/** Two of them, with their unit once where it is the same. */
+export function quantiles(low, high) {
+  const [first, second] = [quantile(low), quantile(high)];
+  const unit = second.slice(second.indexOf(" "));
+  return `${first.endsWith(unit) ? first.slice(0, -unit.length) : first} · ${second}`;
+}
+
 export function bytes(number) {
   const units = ["B", "KiB", "MiB", "GiB"];
   let nth = 0;
