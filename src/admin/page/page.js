@@ -159,7 +159,7 @@ function render() {
   say(find("admin"), instance.admin);
   say(find("uptime"), words.span(state.uptime_s));
   mark(find("uptime"), "title", `since ${words.moment(instance.started)}`);
-  say(find("serving"), state.draining ? "draining" : "serving");
+  say(find("serving"), lost !== null ? "" : state.draining ? "draining" : "serving");
   mark(find("serving"), "data-is", state.draining ? "warn" : null);
   const all = [...providers.values()];
   figures.show(instance, state, all);

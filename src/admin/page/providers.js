@@ -31,6 +31,7 @@ const tile = (id, name) => {
   return { node: make("div", { class: "tile", id }, make("h3", {}, name), value, under), value, under };
 };
 
+const ALL_SHOWN = 6;
 let tiles;
 let chart;
 
@@ -60,7 +61,13 @@ export function begin(instance) {
 export function show(instance, state, providers) {
   showTiles(instance, state, providers);
   const create = (provider) => makeProvider(provider, instance);
-  sync(find("providers"), providers, (provider) => provider.told.name, create, (part, provider) => part.show(provider, state));
+  // Of many, those that have had nothing are only named.
+  const isShown = (provider) => providers.length <= ALL_SHOWN || provider.deliveries > 0;
+  const shown = providers.filter(isShown);
+  sync(find("providers"), shown, (provider) => provider.told.name, create, (part, provider) => part.show(provider, state));
+  const idle = providers.filter((provider) => !isShown(provider)).map((provider) => provider.told.name);
+  find("idle").hidden = idle.length === 0;
+  say(find("idle"), `No delivery since the start: ${idle.join(", ")}`);
   showStore(state.store, providers);
 }
 
@@ -81,7 +88,7 @@ function showTiles(instance, state, providers) {
   say(tiles.rate.value, words.rate(add(providers, (told) => told.rate)));
   say(tiles.rate.under, `${words.plural(inFlight, "claim", "claims")} in flight${state.unrouted ? ` · ${words.count(state.unrouted)} for nobody: a wrong path?` : ""}`);
   say(tiles.hits.value, words.share(hits, hits + misses));
-  say(tiles.hits.under, hits + misses ? `${words.count(hits)} of ${words.count(hits + misses)} answered here` : "no event yet");
+  say(tiles.hits.under, hits + misses ? `${words.plural(hits, "hit", "hits")}, ${words.count(misses)} new` : "no event yet");
   say(tiles.failed.value, words.count(failed));
   mark(tiles.failed.node, "data-is", failed ? "bad" : null);
   say(tiles.failed.under, `${words.count(refused)} refused`);
