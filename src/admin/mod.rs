@@ -1,15 +1,21 @@
-//! The admin side, apart from deliveries: probes, metrics, what the store knows of an event, and the queue.
+//! The admin side, apart from deliveries: probes, metrics, what the store knows of an event, the queue, the live page.
 //!
 //! Probes and metrics are open. Everything else needs the token, or, where none is set, a caller on this machine;
 //! whatever changes something always needs the token.
 
+mod access;
 pub mod bypass;
 pub mod events;
+mod history;
 mod letters;
 pub mod moment;
 pub mod monitor;
+mod page;
 mod query;
 mod range;
+mod running;
+mod state;
+pub mod stream;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -19,18 +25,18 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{self, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::app::Lifecycle;
 use crate::config::{Config, Provider, Readiness};
@@ -38,15 +44,18 @@ use crate::pipeline::plan::Plan;
 use crate::pipeline::route::{Route, Routes};
 use crate::store::{Condition, Reserve, Store, StoreError};
 use crate::telemetry::Telemetry;
+use access::is_write;
+use stream::Feed;
 
 /// Scrapers, probes and a few people.
 const CONNECTIONS_MAX: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What needs to be allowed is below these.
+/// What needs to be allowed is below these, or is part of the page.
 const API: [&str; 3] = ["/api/events", "/api/queue", "/api/bypass"];
 
-pub type AdminResponse = Response<Full<Bytes>>;
+/// Whole, or told bit by bit.
+pub type AdminResponse = Response<Either<Full<Bytes>, stream::Stream>>;
 
 #[derive(Debug)]
 pub struct Admin {
@@ -56,6 +65,17 @@ pub struct Admin {
     pub reserve: Arc<Reserve>,
     pub condition: Arc<Condition>,
     pub store: Store,
+    pub place: Place,
+    /// What the live page is told.
+    pub feed: Feed,
+}
+
+/// Where and since when the program serves.
+#[derive(Debug)]
+pub struct Place {
+    pub listen: SocketAddr,
+    pub admin: SocketAddr,
+    pub started: Instant,
 }
 
 /// Answers until dropped.
@@ -77,14 +97,19 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
         };
         let admin = Arc::clone(&admin);
         tokio::spawn(async move {
-            let service = service_fn(|request| {
+            let hang_up = CancellationToken::new();
+            let service = service_fn(|mut request: Request<Incoming>| {
+                request.extensions_mut().insert(hang_up.clone());
                 let admin = Arc::clone(&admin);
                 async move { Ok::<_, Infallible>(admin.answer(request, peer).await) }
             });
             let mut server = http1::Builder::new();
             // Scrapers and probes come with one request each; idle connections would keep others out.
             server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
-            let _ = server.serve_connection(TokioIo::new(stream), service).await;
+            tokio::select! {
+                _ = server.serve_connection(TokioIo::new(stream), service) => {}
+                () = hang_up.cancelled() => {}
+            }
             drop(place);
         });
     }
@@ -107,11 +132,11 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n"),
             (&Method::GET | &Method::HEAD, "/readyz") => self.readyz(request.uri().query() == Some("verbose")),
             (&Method::GET | &Method::HEAD, "/metrics") => self.metrics(),
-            _ if API.iter().any(|root| is_below(path, root)) => self.api(request, peer).await.unwrap_or_else(Denied::respond),
+            _ if is_guarded(path) => self.api(request, peer).await.unwrap_or_else(Denied::respond),
             (_, "/healthz" | "/readyz" | "/metrics") => Denied::method("GET, HEAD").respond(),
             _ => Denied::new(
                 StatusCode::NOT_FOUND,
-                "there is nothing here; try /metrics, /healthz, /readyz, /api/events, /api/queue or /api/bypass",
+                "there is nothing here; try /, /metrics, /healthz, /readyz, /api/events, /api/queue, /api/bypass or /api/config",
             )
             .respond(),
         }
@@ -119,7 +144,7 @@ impl Admin {
 
     /// What needs to be allowed. A change goes on to its end, and to its line in the log, whether or not the caller waits.
     async fn api(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Result<AdminResponse, Denied> {
-        if let Err(denied) = self.admit(&request, peer) {
+        if let Err(denied) = access::admit(self.config().admin_token.as_ref(), &request, peer) {
             if is_write(&request) {
                 let (method, path) = (request.method(), request.uri().path());
                 tracing::warn!(target: "hookonce::audit", %peer, %method, path, result = %denied.reason, "refused");
@@ -139,6 +164,9 @@ impl Admin {
         match request.uri().path() {
             path if is_below(path, "/api/bypass") => bypass::answer(self, request, peer).await,
             path if is_below(path, "/api/queue") => letters::answer(self, &request, peer).await,
+            "/api/config" => running::answer(self, &request),
+            "/api/stream" => stream::open(self, &request, request.extensions().get().cloned().unwrap_or_default()),
+            path if page::is_part(path) => page::answer(&request),
             _ => events::answer(self, &request, peer).await,
         }
     }
@@ -198,17 +226,6 @@ impl Admin {
             Err(error) => Denied::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).respond(),
         }
     }
-
-    /// Whether the caller may ask for this.
-    fn admit(&self, request: &Request<Incoming>, peer: SocketAddr) -> Result<(), Denied> {
-        match &self.config().admin_token {
-            Some(token) if bearer(request).is_some_and(|given| bool::from(given.ct_eq(token.bytes()))) => Ok(()),
-            Some(_) => Err(Denied::new(StatusCode::UNAUTHORIZED, "this needs `Authorization: Bearer ADMIN_TOKEN`")),
-            None if is_write(request) => Err(Denied::new(StatusCode::FORBIDDEN, "changes need a token: set `admin_token`")),
-            None if peer.ip().is_loopback() => Ok(()),
-            None => Err(Denied::new(StatusCode::FORBIDDEN, "without `admin_token` only this machine may ask")),
-        }
-    }
 }
 
 /// Why a caller gets nothing.
@@ -216,17 +233,21 @@ impl Admin {
 pub struct Denied {
     status: StatusCode,
     reason: Cow<'static, str>,
-    /// What would be taken instead, where it is the method.
-    allow: Option<&'static str>,
+    /// What would be taken instead.
+    hint: Option<(HeaderName, &'static str)>,
 }
 
 impl Denied {
     pub fn new(status: StatusCode, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, reason: reason.into(), allow: None }
+        Self { status, reason: reason.into(), hint: None }
     }
 
     pub fn method(allow: &'static str) -> Self {
-        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("this path takes {allow}")) }
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("this path takes {allow}")).with(header::ALLOW, allow)
+    }
+
+    fn with(self, name: HeaderName, value: &'static str) -> Self {
+        Self { hint: Some((name, value)), ..self }
     }
 
     fn reason(&self) -> &str {
@@ -235,8 +256,8 @@ impl Denied {
 
     fn respond(self) -> AdminResponse {
         let mut response = json_reply(self.status, &json!({ "status": "refused", "reason": self.reason }));
-        if let Some(allow) = self.allow {
-            response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+        if let Some((name, value)) = self.hint {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }
@@ -253,17 +274,13 @@ fn outcome<T>(result: &Result<T, StoreError>, told: impl FnOnce(&T) -> String) -
     result.as_ref().map_or_else(ToString::to_string, told)
 }
 
-fn is_write(request: &Request<Incoming>) -> bool {
-    !matches!(*request.method(), Method::GET | Method::HEAD)
+fn is_guarded(path: &str) -> bool {
+    matches!(path, "/api/config" | "/api/stream") || page::is_part(path) || API.iter().any(|root| is_below(path, root))
 }
 
 /// Whether a path is `root` itself, or a step below it.
 fn is_below(path: &str, root: &str) -> bool {
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-fn bearer(request: &Request<Incoming>) -> Option<&[u8]> {
-    request.headers().get(header::AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")
 }
 
 fn text(status: StatusCode, body: &'static str) -> AdminResponse {
@@ -275,7 +292,7 @@ pub fn json_reply(status: StatusCode, value: &serde_json::Value) -> AdminRespons
 }
 
 fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> AdminResponse {
-    let mut response = Response::new(Full::new(body.into()));
+    let mut response = Response::new(Either::Left(Full::new(body.into())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -16,10 +16,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::runtime;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::admin::{self, Admin};
+use crate::admin::stream::Feed;
+use crate::admin::{self, Admin, Place};
 use crate::config::{Config, Problem, TraceConfig};
 use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
@@ -149,7 +150,8 @@ impl App {
         let (plan, telemetry, keyring) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry), Arc::clone(&shared.keyring));
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| Worker::start(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
-        let admin_thread = admin_side(admin_socket, shared, exporter)?;
+        let place = Place { listen, admin, started: Instant::now() };
+        let admin_thread = admin_side(admin_socket, place, shared, exporter)?;
         Ok(Self { listen, admin, telemetry, plan, keyring, source, reserve, lifecycle, workers, admin_thread })
     }
 
@@ -250,8 +252,13 @@ async fn export(exporter: Option<&mut Exporter>) -> ! {
     std::future::pending().await
 }
 
-/// Probes, metrics, the event API, and the watch over the store.
-fn admin_side(socket: StdListener, shared: Shared, mut exporter: Option<Exporter>) -> Result<JoinHandle<()>, StartError> {
+/// Probes, metrics, the API, the live page, and the watch over the store.
+fn admin_side(
+    socket: StdListener,
+    place: Place,
+    shared: Shared,
+    mut exporter: Option<Exporter>,
+) -> Result<JoinHandle<()>, StartError> {
     on_own_runtime("hookonce-admin".to_owned(), move || async move {
         let store = match shared.source.connect() {
             Ok(store) => store,
@@ -268,6 +275,8 @@ fn admin_side(socket: StdListener, shared: Shared, mut exporter: Option<Exporter
             reserve: shared.reserve,
             condition: shared.condition,
             store,
+            feed: Feed::new(place.started),
+            place,
         });
         tokio::select! {
             () = admin::serve(socket, Arc::clone(&admin)) => {}
@@ -275,6 +284,7 @@ fn admin_side(socket: StdListener, shared: Shared, mut exporter: Option<Exporter
             never = admin::monitor::make_amends(&admin) => never,
             never = admin::monitor::count_letters(&admin) => never,
             never = export(exporter.as_mut()) => never,
+            never = admin::stream::sample(&admin) => never,
             () = over.cancelled() => {}
         }
         if let Some(exporter) = &mut exporter {

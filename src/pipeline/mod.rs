@@ -108,7 +108,7 @@ impl Pipeline {
             self.telemetry.limited(limit);
         }
         let response = reply::respond(end, outcome);
-        record.close(Closing { outcome, status: response.status(), reason: &reason });
+        record.close(Closing { outcome, status: response.status(), reason });
         response
     }
 

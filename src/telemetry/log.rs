@@ -22,7 +22,7 @@ pub struct Line<'a> {
     pub facts: Facts,
     pub waited: Duration,
     pub total: Duration,
-    pub closing: Closing<'a>,
+    pub closing: &'a Closing,
     pub trace: Option<TraceId>,
 }
 

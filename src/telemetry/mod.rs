@@ -1,12 +1,15 @@
 //! What can be watched. One `Record` a delivery, closed on every path: its log line and its metrics come from the
 //! same values. Steps never touch a counter; they tell the record or the watch of their provider what happened.
 
+pub mod figures;
+pub mod latest;
 pub mod log;
 pub mod metrics;
 pub mod outcome;
 pub mod outlet;
 pub mod trace;
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,6 +23,7 @@ use crate::config::{Provider, Share};
 use crate::scheme::Disproof;
 use crate::store::backlog::Tally;
 use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
+use latest::{Ended, Latest};
 use metrics::{Metrics, ProviderMetrics};
 pub use outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
 use trace::{Kind, Note, Span, Trace, Tracer};
@@ -33,11 +37,12 @@ pub struct Telemetry {
     pub metrics: Metrics,
     /// `None`: no spans are made.
     tracer: Option<Arc<Tracer>>,
+    pub latest: Arc<Latest>,
 }
 
 impl Telemetry {
     pub fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self { metrics: Metrics::new()?, tracer: None })
+        Ok(Self { metrics: Metrics::new()?, tracer: None, latest: Arc::default() })
     }
 
     /// Makes spans of a share of the deliveries from now on. Gives what has to be exported.
@@ -56,7 +61,7 @@ impl Telemetry {
     pub fn watch(&self, provider: &Provider) -> ProviderWatch {
         let metrics = self.metrics.provider(&provider.name, provider.keys.len());
         metrics.retention_seconds.set(i64::try_from(provider.retention.as_secs()).unwrap_or(i64::MAX));
-        ProviderWatch { name: provider.name.clone(), metrics }
+        ProviderWatch { name: provider.name.as_str().into(), metrics, latest: Arc::clone(&self.latest) }
     }
 
     /// Runs a store operation, timed and its failure counted.
@@ -114,8 +119,9 @@ impl Telemetry {
 /// What is counted of one provider beside its deliveries' outcomes.
 #[derive(Debug)]
 pub struct ProviderWatch {
-    pub name: String,
+    pub name: Arc<str>,
     metrics: ProviderMetrics,
+    latest: Arc<Latest>,
 }
 
 impl ProviderWatch {
@@ -235,11 +241,11 @@ pub struct Record {
 }
 
 /// How a delivery ended, in the terms of the record.
-#[derive(Clone, Copy, Debug)]
-pub struct Closing<'a> {
+#[derive(Clone, Debug)]
+pub struct Closing {
     pub outcome: Outcome,
     pub status: StatusCode,
-    pub reason: &'a str,
+    pub reason: Cow<'static, str>,
 }
 
 impl Record {
@@ -294,8 +300,8 @@ impl Record {
         self.facts = facts;
     }
 
-    /// Counts the delivery and writes its line. What belongs to no provider is not a delivery.
-    pub fn close(&mut self, closing: Closing<'_>) {
+    /// Counts the delivery, writes its line and keeps it among the latest. What belongs to no provider is not a delivery.
+    pub fn close(&mut self, closing: Closing) {
         self.is_closed = true;
         let total = self.started.elapsed();
         let Some(watch) = &self.watch else { return };
@@ -309,8 +315,8 @@ impl Record {
             let elsewhere = self.body + self.waited + self.facts.waited + self.facts.store + self.facts.upstream;
             metrics.overhead_seconds.observe(total.saturating_sub(elsewhere).as_secs_f64());
         }
-        let error = closing.status.is_server_error().then_some(closing.reason);
-        self.trace.end(|| "delivery".to_owned(), || self.notes(watch, closing), error);
+        let error = closing.status.is_server_error().then_some(&*closing.reason);
+        self.trace.end(|| "delivery".to_owned(), || self.notes(watch, &closing), error);
         log::delivery(&log::Line {
             provider: &watch.name,
             event: self.event.as_deref(),
@@ -318,18 +324,27 @@ impl Record {
             facts: self.facts,
             waited: self.waited + self.facts.waited,
             total,
-            closing,
+            closing: &closing,
             trace: self.trace.id(),
+        });
+        watch.latest.note(Ended {
+            provider: Arc::clone(&watch.name),
+            event: self.event.take(),
+            slot: self.slot,
+            closing,
+            facts: self.facts,
+            at: self.started + total,
+            total,
         });
     }
 
     /// What a span says of the delivery: what its line says, in the words that traces have for it.
-    fn notes(&self, watch: &ProviderWatch, closing: Closing<'_>) -> Vec<(&'static str, Note)> {
+    fn notes(&self, watch: &ProviderWatch, closing: &Closing) -> Vec<(&'static str, Note)> {
         let mut notes: Vec<(&'static str, Note)> = vec![
             ("http.response.status_code", closing.status.as_u16().into()),
-            ("hookonce.provider", watch.name.as_str().into()),
+            ("hookonce.provider", (&*watch.name).into()),
             ("hookonce.outcome", closing.outcome.as_str().into()),
-            ("hookonce.reason", closing.reason.into()),
+            ("hookonce.reason", (&*closing.reason).into()),
         ];
         notes.extend(self.event.as_deref().map(|event| ("hookonce.event_id", event.into())));
         notes.extend(self.facts.attempt.map(|attempt| ("hookonce.attempt", attempt.into())));
@@ -344,7 +359,7 @@ impl Drop for Record {
             // No status went out; 499 is what proxies write for a sender that did not wait.
             let status = StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST);
             let reason = "the sender hung up before there was an answer; what had begun goes on";
-            self.close(Closing { outcome: Outcome::Abandoned, status, reason });
+            self.close(Closing { outcome: Outcome::Abandoned, status, reason: reason.into() });
         }
     }
 }

@@ -24,7 +24,7 @@ async fn probes_answer() {
     assert_eq!((verbose["ready"].as_bool(), verbose["draining"].as_bool()), (Some(true), Some(false)));
     assert_eq!((verbose["store"].as_str(), verbose["readiness"].as_str()), (Some("up"), Some("serving")));
     assert_eq!(proxy.admin(&Delivery::plain("HEAD", "/readyz")).await.status, 200);
-    for path in ["/", "/api", "/api/event", "/metrics/", "/github"] {
+    for path in ["/api", "/api/event", "/api/configs", "/page", "/metrics/", "/github"] {
         assert_eq!(get(&proxy, path).await.status, 404, "{path}");
     }
     assert!(proxy.stop().await);

@@ -44,7 +44,7 @@ mod requests {
             .also("x-many", "2");
         let seen = seen_of(unchanged, &delivery).await;
         assert_eq!((seen.method.as_str(), seen.target.as_str()), ("POST", "/github?b=2&a=%20&b=1"));
-        assert_eq!(seen.header("host"), Some("test.local"));
+        assert_eq!(seen.header("host"), Some("localhost"));
         assert_eq!(all(&seen, "x-many"), ["2", "1", "2"]);
         for (name, value) in &delivery.headers {
             assert!(seen.headers.get_all(name).iter().any(|kept| kept == value), "{name}");
@@ -151,7 +151,7 @@ mod requests {
         let seen = seen_of(|setup| setup.top("trusted_proxies = [\"10.0.0.0/8\"]"), &through_a_proxy()).await;
         assert_eq!(seen.header("x-forwarded-for"), Some("127.0.0.1"));
         assert_eq!(seen.header("x-forwarded-proto"), Some("http"));
-        assert_eq!(seen.header("x-forwarded-host"), Some("test.local"));
+        assert_eq!(seen.header("x-forwarded-host"), Some("localhost"));
         assert_eq!((seen.header("x-forwarded-port"), seen.header("forwarded")), (None, None));
     }
 
@@ -175,7 +175,7 @@ mod requests {
         assert_eq!(delivery("e2").send(proxy.listen).await.outcome(), "forwarded");
         assert_eq!(delivery("e1").send_h2(proxy.listen).await.outcome(), "duplicate");
         let [one, two] = consumer.seen().try_into().unwrap();
-        assert_eq!(one.header("host"), Some("test.local"));
+        assert_eq!(one.header("host"), Some("localhost"));
         assert_eq!((one.method, one.target), (two.method, two.target));
         let names = |headers: &http::HeaderMap| {
             let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();
@@ -288,7 +288,7 @@ mod passthrough {
             assert_eq!(answer.outcome(), "none");
             let seen = consumer.seen().pop().unwrap();
             assert_eq!((seen.method.as_str(), &seen.target[..], &seen.body[..]), ("PUT", path, &b"body"[..]));
-            assert_eq!((seen.header("host"), seen.event_id()), (Some("test.local"), "none"));
+            assert_eq!((seen.header("host"), seen.event_id()), (Some("localhost"), "none"));
         }
         for path in ["/healthz", "/health/", "/apps", "/", "/other"] {
             assert_eq!(proxy.send(&Delivery::plain("GET", path)).await.status, 404, "{path}");
@@ -408,11 +408,11 @@ mod passthrough {
         let proxy = in_front_of(&consumer).top("passthrough = [\"/app/*\"]").start();
         assert_eq!(proxy.send(&Delivery::plain("POST", "/app/../app/x")).await.status, 200);
         for path in SPELLINGS {
-            let request = format!("POST {path} HTTP/1.1\r\nhost: test.local\r\ncontent-length: 2\r\n\r\n{{}}");
+            let request = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{{}}");
             let status = Wire::with(proxy.listen, request.as_bytes()).await.answer().await.status;
             assert!(matches!(status, 400 | 404), "{path}: {status}");
         }
-        let absolute = "POST http://test.local/app/../github HTTP/1.1\r\nhost: test.local\r\ncontent-length: 0\r\n\r\n";
+        let absolute = "POST http://localhost/app/../github HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
         assert_eq!(Wire::with(proxy.listen, absolute.as_bytes()).await.answer().await.status, 404);
         assert_eq!(consumer.seen().len(), 1);
         assert!(proxy.stop().await);

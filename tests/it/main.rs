@@ -48,6 +48,7 @@ mod keyring;
 mod letters;
 mod log_lines;
 mod once;
+mod page;
 mod policies;
 mod pooling;
 mod queue;

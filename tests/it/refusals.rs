@@ -278,8 +278,7 @@ async fn what_is_only_announced_keeps_nobody_out() {
 async fn two_hosts_are_none() {
     let consumer = Consumer::answering(200).await;
     let proxy = in_front_of(&consumer).start();
-    let bytes =
-        String::from_utf8(stripe("e1").bytes()).unwrap().replacen("host: test.local", "host: test.local\r\nhost: other", 1);
+    let bytes = String::from_utf8(stripe("e1").bytes()).unwrap().replacen("host: localhost", "host: localhost\r\nhost: other", 1);
     let mut wire = Wire::with(proxy.listen, bytes.as_bytes()).await;
     let answer = wire.answer().await;
     assert_eq!((answer.status, answer.json()["code"].as_str()), (400, Some("bad_request")));

@@ -146,7 +146,7 @@ impl Delivery {
         let stream = TcpStream::connect(to).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        answer(sender.send_request(self.request("test.local")).await?).await
+        answer(sender.send_request(self.request("localhost")).await?).await
     }
 
     /// Over a connection of its own, HTTP/2 with prior knowledge.
@@ -196,7 +196,7 @@ impl Delivery {
     }
 
     fn head(&self, framing: &str) -> Vec<u8> {
-        let mut bytes = format!("{} {} HTTP/1.1\r\nhost: test.local\r\n{framing}\r\n", self.method, self.path).into_bytes();
+        let mut bytes = format!("{} {} HTTP/1.1\r\nhost: localhost\r\n{framing}\r\n", self.method, self.path).into_bytes();
         for (name, value) in &self.headers {
             bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
         }
@@ -206,8 +206,8 @@ impl Delivery {
 
     /// HTTP/2 has the host in the target.
     fn h2_request(&self) -> Request<Full<Bytes>> {
-        let mut request = self.request("test.local");
-        *request.uri_mut() = format!("http://test.local{}", self.path).parse().unwrap();
+        let mut request = self.request("localhost");
+        *request.uri_mut() = format!("http://localhost{}", self.path).parse().unwrap();
         request.headers_mut().remove("host");
         request
     }

@@ -56,6 +56,11 @@ impl Wire {
         }
     }
 
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.read).into_owned()
+    }
+
     /// Waits until the other side has closed.
     pub async fn closed(&mut self) {
         while self.read_more().await > 0 {}
