@@ -71,7 +71,7 @@ async fn serve(
     shared: Shared,
     successors: mpsc::UnboundedReceiver<Successor>,
 ) {
-    let Lifecycle { looked, closing, stopping, .. } = shared.lifecycle;
+    let Lifecycle { looked, draining, closing, stopping, .. } = shared.lifecycle;
     let (tasks, upstreams) = (pipeline.tasks.clone(), Arc::clone(&pipeline.upstreams));
     let door = Arc::new(Door::new(pipeline));
     let mut office =
@@ -80,7 +80,7 @@ async fn serve(
     let everything = async {
         // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.
         looked.cancelled().await;
-        let serving = listener::serve(listener, door, shared.connections, closing.clone());
+        let serving = listener::serve(listener, door, shared.connections, draining, closing.clone());
         tokio::join!(serving, office.run(successors));
         tasks.close();
         tasks.wait().await;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::{HeaderValue, Version, header};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -58,18 +59,24 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
 }
 
 /// Accepts connections until told to stop, then finishes those that are open.
-pub async fn serve(listener: TcpListener, door: Arc<Door>, connections: Bound, stop: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    door: Arc<Door>,
+    connections: Bound,
+    draining: CancellationToken,
+    stop: CancellationToken,
+) {
     // What a connection is made by cannot change while the program runs.
     let limits = door.pipeline().config().limits.clone();
     let telemetry = Arc::clone(&door.pipeline().telemetry);
     let server = server(&limits);
     let open = TaskTracker::new();
-    // A token of this runtime's own: its waiters meet on no other core's lock.
-    let stop = stop.child_token();
+    // Tokens of this runtime's own: who asks them meets on no other core's lock.
+    let (draining, stop) = (draining.child_token(), stop.child_token());
     let admit = |stream: TcpStream, peer| match connections.take() {
         Some(admitted) => {
             let heard = Arc::default();
-            let connection = connection(&server, stream, peer, &door, &heard);
+            let connection = connection(&server, stream, peer, &door, &draining, &heard);
             let patience = Patience { first: limits.header_timeout, heard, stop: stop.clone() };
             open.spawn(async move {
                 if let Err(error) = drive(connection, patience).await {
@@ -142,15 +149,23 @@ fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     door: &Arc<Door>,
+    draining: &CancellationToken,
     heard: &Arc<AtomicBool>,
 ) -> impl GracefulConnection<Error = Failure> + use<> {
     // Small replies go out at once.
     let _ = stream.set_nodelay(true);
-    let (door, heard) = (Arc::clone(door), Arc::clone(heard));
+    let (door, draining, heard) = (Arc::clone(door), draining.clone(), Arc::clone(heard));
     let service = service_fn(move |request| {
         heard.store(true, Ordering::Relaxed);
-        let pipeline = door.pipeline();
-        async move { Ok::<_, Infallible>(pipeline.handle(request, peer).await) }
+        let (pipeline, draining, version) = (door.pipeline(), draining.clone(), request.version());
+        async move {
+            let mut response = pipeline.handle(request, peer).await;
+            // Whoever keeps a connection learns of its end with an answer, and not when it sends the next delivery.
+            if draining.is_cancelled() && version < Version::HTTP_2 {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     server.serve_connection(TokioIo::new(stream), service).into_owned()
 }

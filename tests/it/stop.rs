@@ -17,7 +17,7 @@ use crate::support::keys::Keys;
 use crate::support::program;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::{RedisProcess, quiet_port};
-use crate::support::sender::{Answer, Delivery, stripe};
+use crate::support::sender::{Answer, Delivery, github, stripe};
 
 fn drain(delay: &str, timeout: &str) -> String {
     format!("[drain]\ndelay = \"{delay}\"\ntimeout = \"{timeout}\"")
@@ -313,6 +313,20 @@ async fn whoever_hammers_at_a_closing_door_finds_each_event_taken_once_elsewhere
     let so_far = consumer.seen().len();
     eventually("more traffic", async || (consumer.seen().len() > so_far + 50).then_some(())).await;
     assert_one_effect_each(&load.end().await, &consumer);
+}
+
+#[tokio::test]
+async fn whoever_keeps_a_connection_learns_with_an_answer_that_it_ends() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).table(&drain("2s", "5s")).start();
+    assert_eq!(proxy.send(&github("e1")).await.header("connection"), None);
+    let (listen, admin) = (proxy.listen, proxy.admin);
+    let stopping = tokio::spawn(proxy.stop());
+    let ready = Delivery::plain("GET", "/readyz");
+    eventually("not ready any more", async || (ready.send(admin).await.status == 503).then_some(())).await;
+    let answer = github("e2").send(listen).await;
+    assert_eq!((answer.status, answer.header("connection")), (200, Some("close")));
+    assert!(stopping.await.unwrap());
 }
 
 #[tokio::test]
