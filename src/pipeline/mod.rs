@@ -151,6 +151,9 @@ impl Pipeline {
         let published = self.published_keys(&route, &delivery).await?;
         let verified = off_core(long, move || verify::verify(&judged, delivery, published.as_deref(), at, skew)).await??;
         drop(step);
+        if let Some(reason) = verified.disproof() {
+            record.unverified(reason);
+        }
         if let Some(proof) = verified.proof() {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {

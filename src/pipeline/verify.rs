@@ -13,7 +13,7 @@ use crate::telemetry::trace::Onward;
 #[derive(Debug)]
 pub struct Verified {
     delivery: Delivery,
-    proof: Option<Proof>,
+    proof: Result<Proof, Disproof>,
 }
 
 impl Verified {
@@ -32,7 +32,12 @@ impl Verified {
 
     /// The secret that matched. `None`: nothing did, and nothing of this delivery may reach the store.
     pub fn proof(&self) -> Option<Proof> {
-        self.proof
+        self.proof.ok()
+    }
+
+    /// Why nothing did.
+    pub fn disproof(&self) -> Option<Disproof> {
+        self.proof.err()
     }
 }
 
@@ -49,7 +54,7 @@ pub fn verify(
     match provider.scheme.verify(published.unwrap_or(&provider.keys), &delivery.received(), now) {
         Ok(proof) => {
             route.watch.verified_with(proof.slot);
-            Ok(Verified { delivery, proof: Some(proof) })
+            Ok(Verified { delivery, proof: Ok(proof) })
         }
         Err(reason) => {
             route.watch.unverified(reason);
@@ -61,7 +66,7 @@ pub fn verify(
             if provider.enforce {
                 return Err(Refusal::unverified(provider, reason));
             }
-            Ok(Verified { delivery, proof: None })
+            Ok(Verified { delivery, proof: Err(reason) })
         }
     }
 }

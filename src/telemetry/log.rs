@@ -10,6 +10,7 @@ use super::outlet::Outlet;
 use super::trace::context::TraceId;
 use super::{Closing, Facts};
 use crate::config::{LogConfig, LogFormat};
+use crate::scheme::Disproof;
 use crate::store::Mark;
 use crate::telemetry::{LetterOutcome, Outcome};
 
@@ -19,6 +20,8 @@ pub struct Line<'a> {
     pub provider: &'a str,
     pub event: Option<&'a str>,
     pub slot: Option<usize>,
+    /// Why it did not verify, where it was let through all the same.
+    pub unverified: Option<Disproof>,
     pub facts: Facts,
     pub waited: Duration,
     pub total: Duration,
@@ -40,17 +43,18 @@ pub fn start(config: &LogConfig) {
 
 /// Writes the line of one delivery. What calls for a person is a warning.
 pub fn delivery(line: &Line<'_>) {
-    let Line { provider, event, slot, facts, waited, total, closing, trace } = line;
+    let Line { provider, event, slot, unverified, facts, waited, total, closing, trace } = line;
     let (outcome, status) = (closing.outcome.as_str(), closing.status.as_u16());
     let (attempt, mark) = (facts.attempt, facts.mark.map(|mark| mark.as_str()));
     let (total_ms, upstream_ms, store_ms) = (millis(*total), millis(facts.upstream), millis(facts.store));
     let waited_ms = millis(*waited);
+    let unverified = unverified.map(Disproof::code);
     let trace_id = trace.map(|id| id.to_string());
     macro_rules! write {
         ($level:ident) => {
             tracing::$level!(
                 target: "hookonce::delivery",
-                provider, outcome, status, event, attempt, maybe_duplicate = mark, slot, total_ms, upstream_ms, store_ms, waited_ms,
+                provider, outcome, status, event, attempt, maybe_duplicate = mark, slot, unverified, total_ms, upstream_ms, store_ms, waited_ms,
                 trace_id, "{}", closing.reason
             )
         };

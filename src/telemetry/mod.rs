@@ -233,6 +233,7 @@ pub struct Record {
     watch: Option<Arc<ProviderWatch>>,
     event: Option<Arc<str>>,
     slot: Option<usize>,
+    unverified: Option<Disproof>,
     body: Duration,
     waited: Duration,
     facts: Facts,
@@ -255,6 +256,7 @@ impl Record {
             watch: None,
             event: None,
             slot: None,
+            unverified: None,
             body: Duration::ZERO,
             waited: Duration::ZERO,
             facts: Facts::default(),
@@ -286,6 +288,11 @@ impl Record {
     pub fn verified_with(&mut self, slot: usize) {
         self.slot = Some(slot);
         self.trace.is_genuine();
+    }
+
+    /// It goes on though its signature does not hold.
+    pub fn unverified(&mut self, reason: Disproof) {
+        self.unverified = Some(reason);
     }
 
     pub fn event(&mut self, id: &Arc<str>) {
@@ -321,6 +328,7 @@ impl Record {
             provider: &watch.name,
             event: self.event.as_deref(),
             slot: self.slot,
+            unverified: self.unverified,
             facts: self.facts,
             waited: self.waited + self.facts.waited,
             total,

@@ -118,3 +118,14 @@ async fn text_is_plain_where_nobody_looks() {
     // Colours are for terminals.
     assert!(!instance.log().contains('\u{1b}'), "{}", instance.log());
 }
+
+#[tokio::test]
+async fn what_goes_on_though_it_does_not_verify_says_why() {
+    let consumer = Consumer::answering(200).await;
+    let instance = Instance::start(&in_front_of(&consumer).stripe("enforce = false")).await;
+    instance.send(&stripe("e1").with("stripe-signature", "t=1,v1=00")).await;
+    instance.send(&stripe("e2")).await;
+    let lines = lines(&instance, 2).await;
+    assert_eq!(lines[0]["unverified"], "malformed_signature");
+    assert!(lines[1].get("unverified").is_none(), "{}", lines[1]);
+}
