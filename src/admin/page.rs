@@ -7,7 +7,7 @@ use http::{Method, Request, StatusCode};
 use super::{AdminResponse, Denied, reply};
 
 /// Path, type, content.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 12] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/page/page.css", CSS, include_str!("page/page.css")),
     ("/page/page.js", JS, include_str!("page/page.js")),
@@ -16,7 +16,9 @@ const FILES: [(&str, &str, &str); 10] = [
     ("/page/words.js", JS, include_str!("page/words.js")),
     ("/page/providers.js", JS, include_str!("page/providers.js")),
     ("/page/deliveries.js", JS, include_str!("page/deliveries.js")),
-    ("/page/acts.js", JS, include_str!("page/acts.js")),
+    ("/page/lock.js", JS, include_str!("page/lock.js")),
+    ("/page/events.js", JS, include_str!("page/events.js")),
+    ("/page/queues.js", JS, include_str!("page/queues.js")),
     ("/page/config.js", JS, include_str!("page/config.js")),
 ];
 

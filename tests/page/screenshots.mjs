@@ -24,7 +24,7 @@ async function deliver(provider, name, everyMs, period) {
     if (!isAgain) sent.push(id);
     sent.splice(0, Math.max(0, sent.length - 12));
     await Promise.all([world.send(provider, id, { times: !isAgain && chance() < 0.1 ? 2 : 1 }), pause(everyMs / swell)]);
-    if (provider === "stripe" && chance() < 0.03) await world.forge("stripe", 3);
+    if (provider === "stripe" && chance() < 0.03) await world.forge("stripe");
   }
 }
 

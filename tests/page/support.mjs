@@ -75,7 +75,11 @@ class Consumer {
       const chunks = [];
       request.on("data", (chunk) => chunks.push(chunk));
       request.on("end", () => {
-        const event = { id: request.headers["hookonce-event-id"] ?? null, path: request.url, mark: request.headers["hookonce-maybe-duplicate"] ?? null };
+        const event = {
+          id: request.headers["hookonce-event-id"] ?? null,
+          path: request.url,
+          mark: request.headers["hookonce-maybe-duplicate"] ?? null,
+        };
         own.seen.push(event);
         const decided = own.answer(event);
         const { status, ms } = typeof decided === "number" ? { status: decided, ms: 0 } : decided;
@@ -98,13 +102,26 @@ class Consumer {
 
 /** Each provider: its preset, path and keys. */
 const PROVIDERS = {
-  stripe: { preset: "stripe", path: "/webhooks/stripe", keys: `secrets = [{ env = "STRIPE_SECRET" }, { env = "STRIPE_SECRET_OLD" }]\n` },
+  stripe: {
+    preset: "stripe",
+    path: "/webhooks/stripe",
+    keys: `secrets = [{ env = "STRIPE_SECRET" }, { env = "STRIPE_SECRET_OLD" }]\n`,
+  },
   github: { preset: "github", path: "/webhooks/github", keys: `secret = { env = "GITHUB_SECRET" }\n` },
-  orders: { preset: "standard-webhooks", path: "/webhooks/orders", keys: `preset = "standard-webhooks"\nsecret = { env = "ORDERS_SECRET" }\nmode = "queue"\n` },
+  orders: {
+    preset: "standard-webhooks",
+    path: "/webhooks/orders",
+    keys: `preset = "standard-webhooks"\nsecret = { env = "ORDERS_SECRET" }\nmode = "queue"\n`,
+  },
 };
 
 const ORDERS_SECRET = `whsec_${Buffer.from(SECRET).toString("base64")}`;
-const VARIABLES = { STRIPE_SECRET: SECRET, STRIPE_SECRET_OLD: "old-secret-0123456789abcdef", GITHUB_SECRET: SECRET, ORDERS_SECRET };
+const VARIABLES = {
+  STRIPE_SECRET: SECRET,
+  STRIPE_SECRET_OLD: "old-secret-0123456789abcdef",
+  GITHUB_SECRET: SECRET,
+  ORDERS_SECRET,
+};
 
 /** Everything behind the page. */
 export class World {
@@ -115,12 +132,8 @@ export class World {
     [own.listen, own.admin, own.redisPort] = [await freePort(), await freePort(), await freePort()];
     own.token = token;
     await own.startRedis();
-    const sections = providers.map((name) => `[providers.${name}]\npath = "${PROVIDERS[name].path}"\n${PROVIDERS[name].keys}`);
-    const top = `listen = "127.0.0.1:${own.listen}"\nadmin = "127.0.0.1:${own.admin}"\nupstream = "${own.consumer.url}"\nworkers = 2\n${token ? `admin_token = { env = "ADMIN_TOKEN" }\n` : ""}`;
-    const store = `[store]\nurl = "redis://:redis-password@127.0.0.1:${own.redisPort}"\nnamespace = "page"\ntimeout = "3s"\n`;
-    const tables = `[drain]\ndelay = "${drain}"\ntimeout = "5s"\n[queue]\nschedule = ["0s", "100ms"]\naccept_loss = true\n`;
     own.config = join(own.folder, "hookonce.toml");
-    await writeFile(own.config, [top, store, tables, ...sections].join("\n"));
+    await writeFile(own.config, own.configuration(providers, drain));
     await own.startProgram();
     return own;
   }
@@ -129,37 +142,103 @@ export class World {
     return `http://127.0.0.1:${this.admin}/`;
   }
 
+  configuration(providers, drain) {
+    const provider = (name) => `[providers.${name}]\npath = "${PROVIDERS[name].path}"\n${PROVIDERS[name].keys}`;
+    return `listen = "127.0.0.1:${this.listen}"
+admin = "127.0.0.1:${this.admin}"
+upstream = "${this.consumer.url}"
+workers = 2
+${this.token ? 'admin_token = { env = "ADMIN_TOKEN" }' : ""}
+[store]
+url = "redis://:redis-password@127.0.0.1:${this.redisPort}"
+namespace = "page"
+timeout = "3s"
+[drain]
+delay = "${drain}"
+timeout = "5s"
+[queue]
+schedule = ["0s", "100ms"]
+accept_loss = true
+${providers.map(provider).join("\n")}`;
+  }
+
   async startRedis() {
-    const args = ["--port", String(this.redisPort), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", this.folder, "--requirepass", "redis-password"];
+    const args = [
+      "--port",
+      String(this.redisPort),
+      "--bind",
+      "127.0.0.1",
+      "--save",
+      "",
+      "--appendonly",
+      "no",
+      "--dir",
+      this.folder,
+      "--requirepass",
+      "redis-password",
+    ];
     this.redis = new Process("redis-server", args);
     await eventually("Redis", () => this.redis.log.includes("Ready to accept connections"));
   }
 
   async startProgram() {
-    this.program = new Process(HOOKONCE, ["run", "--config", this.config], { env: { PATH: process.env.PATH, ...VARIABLES, ADMIN_TOKEN: this.token ?? "" } });
+    this.program = new Process(HOOKONCE, ["run", "--config", this.config], {
+      env: { PATH: process.env.PATH, ...VARIABLES, ADMIN_TOKEN: this.token ?? "" },
+    });
     await eventually("a program that serves", async () => {
       if (this.program.child.exitCode !== null) throw new Error(this.program.log);
-      return fetch(`${this.url}readyz`).then((answer) => answer.ok, () => false);
+      return fetch(`${this.url}readyz`).then(
+        (answer) => answer.ok,
+        () => false,
+      );
     });
   }
 
   /** Plays the provider: so many copies of one event. Gives what was said. */
   async send(provider, id, { times = 1, concurrency = times, headers = [] } = {}) {
     const { preset, path } = PROVIDERS[provider];
-    const args = ["send", "--preset", preset, "--secret-env", "SECRET", "--event-id", id, "--to", `http://127.0.0.1:${this.listen}${path}`, "--times", String(times), "--concurrency", String(concurrency)];
+    const args = [
+      "send",
+      "--preset",
+      preset,
+      "--secret-env",
+      "SECRET",
+      "--event-id",
+      id,
+      "--to",
+      `http://127.0.0.1:${this.listen}${path}`,
+      "--times",
+      String(times),
+      "--concurrency",
+      String(concurrency),
+    ];
     const env = { PATH: process.env.PATH, SECRET: provider === "orders" ? ORDERS_SECRET : SECRET };
-    // GitHub's id is not in the body, and another body would be another event.
-    if (provider === "github") args.push("--data", `{"action":"opened"}`);
+    // Copies of an event have one body, whenever they are sent.
+    args.push(
+      "--data",
+      JSON.stringify(provider === "stripe" ? { id, object: "event", type: "invoice.paid" } : { action: "opened" }),
+    );
     // A delivery that is refused ends it with 1: that is not for the sender to judge.
-    const said = await run(HOOKONCE, [...args, ...headers.flatMap((header) => ["--header", header])], { env }).catch((error) => error);
+    const said = await run(HOOKONCE, [...args, ...headers.flatMap((header) => ["--header", header])], { env }).catch(
+      (error) => error,
+    );
     return said.stdout;
   }
 
   /** A delivery that nobody has signed. */
   async forge(provider, count = 1) {
     const url = `http://127.0.0.1:${this.listen}${PROVIDERS[provider].path}`;
-    const headers = { "content-type": "application/json", "stripe-signature": "t=1,v1=00", "x-hub-signature-256": `sha256=${"0".repeat(64)}`, "x-github-delivery": "forged-id" };
-    await Promise.all(Array.from({ length: count }, () => fetch(url, { method: "POST", headers, body: `{"id":"forged-id"}` }).then((answer) => answer.text())));
+    const headers = {
+      "content-type": "application/json",
+      "stripe-signature": "t=1,v1=00",
+      "x-hub-signature-256": `sha256=${"0".repeat(64)}`,
+      "x-github-delivery": "forged-id",
+    };
+    await Promise.all(
+      Array.from({ length: count }, () =>
+        fetch(url, { method: "POST", headers, body: `{"id":"forged-id"}` }).then((answer) => answer.text()),
+      ),
+    );
   }
 
   async end() {
@@ -172,7 +251,15 @@ export class World {
 
 /** A browser that speaks to nobody but the pages it is shown. */
 export async function startBrowser() {
-  const quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+  const quiet = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ];
   return chromium.launch({ executablePath: CHROMIUM, args: quiet });
 }
 

@@ -1,7 +1,7 @@
 // A small chart of the last minutes: what went well above the line, what did not below it.
 
 import { draw, make, mark, say } from "./dom.js";
-import { plural, rate, span } from "./words.js";
+import { rate, span } from "./words.js";
 
 const UP = ["forwarded", "duplicate", "queued"];
 const DOWN = ["failed", "refused"];
@@ -34,30 +34,28 @@ export class Chart {
 
   /** Draws bars by number, of which `current` is the last. */
   show(bars, current) {
-    this.shown = bars;
-    this.current = current;
-    const first = current - this.bars + 1;
+    this.first = current - this.bars + 1;
+    this.shown = new Map([...bars].filter(([number]) => number >= this.first && number <= current));
+    const all = [...this.shown.values()];
     const sum = (counts, kinds) => kinds.reduce((total, kind) => total + counts[this.kinds.indexOf(kind)], 0);
-    let [up, down, total] = [0, 0, Array(this.kinds.length).fill(0)];
-    for (const [number, counts] of bars) {
-      if (number < first || number > current) continue;
-      up = Math.max(up, sum(counts, UP));
-      down = Math.max(down, sum(counts, DOWN));
-      total = total.map((value, nth) => value + counts[nth]);
-    }
+    const highest = (kinds) => Math.max(0, ...all.map((counts) => sum(counts, kinds)));
+    const [up, down] = [highest(UP), highest(DOWN)];
+    this.peak = highest(this.kinds) / this.seconds;
     const unit = Math.min((LINE - 2) / Math.max(up, 1), (HEIGHT - LINE - 1) / Math.max(down, 0.001));
     const shapes = new Map([...this.paths.keys()].map((kind) => [kind, ""]));
-    for (const [number, counts] of bars) {
-      if (number < first || number > current) continue;
-      const x = (number - first) * STEP;
+    for (const [number, counts] of this.shown) {
+      const x = (number - this.first) * STEP;
       this.stack(shapes, counts, x, UP, unit, -1);
       this.stack(shapes, counts, x, DOWN, unit, 1);
     }
     for (const [kind, path] of this.paths) mark(path, "d", shapes.get(kind));
-    this.peak = up + down === 0 ? 0 : Math.max(...[...bars.values()].map((counts) => counts.reduce((a, b) => a + b))) / this.seconds;
-    const words = this.kinds.map((kind, nth) => `${total[nth]} ${kind}`).join(", ");
-    mark(this.svg, "aria-label", `The last ${span(this.bars * this.seconds)}: ${words}`);
+    const total = this.kinds.map((kind) => `${all.reduce((number, counts) => number + sum(counts, [kind]), 0)} ${kind}`);
+    mark(this.svg, "aria-label", `The last ${this.length}: ${total.join(", ")}`);
     this.tell();
+  }
+
+  get length() {
+    return span(this.bars * this.seconds);
   }
 
   stack(shapes, counts, x, kinds, unit, direction) {
@@ -73,21 +71,21 @@ export class Chart {
 
   point(event) {
     const box = this.svg.getBoundingClientRect();
-    this.pointed = event && Math.min(this.bars - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * this.bars)));
+    const nth = event && Math.floor(((event.clientX - box.left) / box.width) * this.bars);
+    this.pointed = event && Math.min(this.bars - 1, Math.max(0, nth));
     this.tell();
   }
 
   /** What is below the chart: the bar that is pointed at, or the highest. */
   tell() {
-    if (this.current === undefined) return;
+    if (!this.shown) return;
     if (this.pointed === null) {
-      say(this.caption, this.peak === 0 ? `nothing in ${span(this.bars * this.seconds)}` : `${span(this.bars * this.seconds)}, peak ${rate(this.peak)}/s`);
-      return;
+      const whole = this.peak === 0 ? `nothing in ${this.length}` : `${this.length}, peak ${rate(this.peak)}/s`;
+      return say(this.caption, whole);
     }
-    const number = this.current - this.bars + 1 + this.pointed;
-    const counts = this.shown.get(number);
-    const ago = span((this.current - number) * this.seconds);
-    const words = counts && this.kinds.map((kind, nth) => counts[nth] && `${counts[nth]} ${kind}`).filter(Boolean).join(", ");
-    say(this.caption, `${ago} ago: ${words ?? plural(0, "delivery", "deliveries")}`);
+    const counts = this.shown.get(this.first + this.pointed) ?? [];
+    const parts = this.kinds.map((kind, nth) => counts[nth] && `${counts[nth]} ${kind}`).filter(Boolean);
+    const ago = span((this.bars - 1 - this.pointed) * this.seconds);
+    say(this.caption, `${ago} ago: ${parts.join(", ") || "nothing"}`);
   }
 }

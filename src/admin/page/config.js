@@ -17,7 +17,8 @@ export function begin() {
   find("config").addEventListener("toggle", async () => {
     if (!find("config").open) return;
     const sections = await read();
-    find("config-body").replaceChildren(...(typeof sections === "string" ? [make("p", { "data-is": "bad" }, `Not answered: ${sections}.`)] : shown(sections)));
+    const refused = () => [make("p", { "data-is": "bad" }, `Not answered: ${sections}.`)];
+    find("config-body").replaceChildren(...(typeof sections === "string" ? refused() : shown(sections)));
   });
 }
 
@@ -30,23 +31,32 @@ function shown(sections) {
   only.addEventListener("input", filter);
   filter();
   const note = make("p", { class: "quiet" }, "Each value with where it was written. Secrets are never shown.");
-  return [make("div", { class: "bar" }, note, make("label", { class: "check" }, only, make("span", {}, "Only what was written by you"))), ...tables.map((part) => part.node)];
+  const choice = make("label", { class: "check" }, only, make("span", {}, "Only what was written by you"));
+  return [make("div", { class: "bar" }, note, choice), ...tables.map((part) => part.node)];
 }
 
 function table({ name, settings }) {
-  const rows = settings.map((setting) => ({
-    isWritten: isWritten(setting),
-    node: make("tr", { "data-written": isWritten(setting) ? "yes" : "no" }, make("th", { scope: "row" }, make("code", {}, setting.key)), make("td", {}, make("code", {}, setting.value)), make("td", { class: "quiet" }, setting.origin)),
-  }));
+  const title = name === "" ? "Top level" : `[${name}]`;
+  const rows = settings.map(row);
   const head = make("tr", {}, ...["Key", "Value", "From"].map((text) => make("th", { scope: "col" }, text)));
-  const caption = make("caption", {}, name === "" ? "Top level" : `[${name}]`);
-  const whole = make("table", { class: "settings" }, caption, make("thead", { class: "unseen" }, head), make("tbody", {}, ...rows.map((row) => row.node)));
-  const node = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Settings, ${name === "" ? "top level" : name}` }, whole);
+  const body = make("tbody", {}, ...rows.map((one) => one.node));
+  const whole = make("table", { class: "settings" }, make("caption", {}, title), make("thead", { class: "unseen" }, head), body);
+  const node = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Settings, ${title}` }, whole);
   const show = (onlyWritten) => {
-    for (const row of rows) row.node.hidden = onlyWritten && !row.isWritten;
-    node.hidden = onlyWritten && !rows.some((row) => row.isWritten);
+    for (const one of rows) one.node.hidden = onlyWritten && !one.isWritten;
+    node.hidden = onlyWritten && !rows.some((one) => one.isWritten);
   };
   return { node, show };
+}
+
+function row(setting) {
+  const { key, value, origin } = setting;
+  const cells = [
+    make("th", { scope: "row" }, make("code", {}, key)),
+    make("td", {}, make("code", {}, value)),
+    make("td", { class: "quiet" }, origin),
+  ];
+  return { isWritten: isWritten(setting), node: make("tr", { "data-written": isWritten(setting) ? "yes" : "no" }, ...cells) };
 }
 
 const SENDERS_MAX = 3;
@@ -60,22 +70,34 @@ export async function teach(instance, providers) {
   if (taught === key) return;
   taught = key;
   const sections = await read();
-  const settings = (name) => (Array.isArray(sections) ? (sections.find((section) => section.name === `providers.${name}`)?.settings ?? []) : []);
-  const commands = providers.slice(0, SENDERS_MAX).map(({ told }) => make("pre", { tabindex: "0", "aria-label": `A delivery of ${told.name}` }, make("code", {}, command(instance, told, settings(told.name)))));
+  const settings = (name) => {
+    const section = Array.isArray(sections) && sections.find((one) => one.name === `providers.${name}`);
+    return section ? section.settings : [];
+  };
+  const shown = ({ told }) => {
+    const code = make("code", {}, command(instance, told, settings(told.name)));
+    return make("pre", { tabindex: "0", role: "region", "aria-label": `How to send a delivery of ${told.name}` }, code);
+  };
+  const who = providers.length === 1 ? providers[0].told.name : "your providers";
   box.replaceChildren(
     make("p", { class: "headline" }, "No delivery has come yet."),
-    make("p", {}, `Point ${providers.length === 1 ? providers[0].told.name : "your providers"} at this instance, or play the provider: this signs a delivery as it would, and sends it twice.`),
-    ...commands,
-    make("p", { class: "quiet" }, "The first copy is forwarded to the consumer, the second is answered as a duplicate. Both appear here."),
+    make("p", {}, `Point ${who} at this instance, or play the provider: this signs a delivery as it would, and sends it twice.`),
+    ...providers.slice(0, SENDERS_MAX).map(shown),
+    make(
+      "p",
+      { class: "quiet" },
+      "The first copy is forwarded to the consumer, the second is answered as a duplicate. Both appear here.",
+    ),
   );
 }
 
 function command(instance, told, settings) {
-  const [host, port] = [instance.listen.slice(0, instance.listen.lastIndexOf(":")), instance.listen.slice(instance.listen.lastIndexOf(":") + 1)];
+  const colon = instance.listen.lastIndexOf(":");
+  const [host, port] = [instance.listen.slice(0, colon), instance.listen.slice(colon + 1)];
   const isAny = host === "0.0.0.0" || host === "[::]";
   const to = `http://${isAny ? location.hostname : host}:${port}${told.path}`;
   const preset = told.preset ? `--preset ${told.preset}` : "--preset-file SCHEME.toml";
-  const secret = settings.find(({ key }) => key === "secret" || key === "secrets" || key === "public_key");
+  const secret = settings.find(({ key }) => ["secret", "secrets", "public_key"].includes(key));
   const variable = secret?.value.match(/variable ([A-Za-z0-9_]+)/)?.[1];
   const key = secret?.key === "public_key" ? "--private-key KEY.pem" : `--secret-env ${variable ?? "VARIABLE"}`;
   return `hookonce send ${preset} ${key} \\\n    --to ${to} --times 2`;

@@ -3,13 +3,17 @@
 import { find, make, mark, say, sync } from "./dom.js";
 import * as words from "./words.js";
 
-const SHOWN_MAX = 200;
+/** What did not verify has a share of its own, here as in the program: it pushes out nothing else. */
+const VERIFIED_MAX = 200;
+const UNVERIFIED_MAX = 50;
 
 let all = [];
 let newest = 0;
 let skipped = 0;
 let isPaused = false;
 let isPointedAt = false;
+/** What is shown: all of them, but for those that came since the list is held. */
+let held = [];
 let lookUp = () => {};
 
 /** What is done with an event whose id is chosen. */
@@ -26,8 +30,9 @@ export function begin(choose) {
   });
   box.addEventListener("focusout", () => setTimeout(render));
   find("filter").addEventListener("submit", (event) => event.preventDefault());
-  for (const id of ["filter-provider", "filter-outcome", "filter-id"]) find(id).addEventListener("input", () => render(true));
-  for (const [outcome, [, word]] of Object.entries(words.OUTCOMES)) find("filter-outcome").append(make("option", { value: outcome }, word));
+  for (const id of FILTERS) find(id).addEventListener("input", () => render(true));
+  const choices = Object.entries(words.OUTCOMES).map(([outcome, [, word]]) => make("option", { value: outcome }, word));
+  find("filter-outcome").append(...choices);
   find("pause").addEventListener("click", () => {
     isPaused = !isPaused;
     mark(find("pause"), "aria-pressed", String(isPaused));
@@ -35,9 +40,10 @@ export function begin(choose) {
   });
 }
 
-/** Forgets everything: another program, or all of it again. */
+/** Forgets everything: another program counts its deliveries from one again. */
 export function restart(deliveries) {
-  [all, newest, skipped] = [[], 0, 0];
+  [all, held, newest, skipped] = [[], [], 0, 0];
+  showRows();
   take(deliveries, 0);
 }
 
@@ -45,31 +51,37 @@ export function restart(deliveries) {
 export function take(deliveries, more) {
   const fresh = deliveries.filter((delivery) => delivery.n > newest);
   if (fresh.length) newest = fresh[fresh.length - 1].n;
-  all = [...fresh.reverse(), ...all].slice(0, SHOWN_MAX);
+  let [verified, unverified] = [0, 0];
+  const isKept = (delivery) => (delivery.verified ? ++verified <= VERIFIED_MAX : ++unverified <= UNVERIFIED_MAX);
+  all = [...fresh.reverse(), ...all].filter(isKept);
   skipped += more;
   render();
 }
 
-const isHeld = () => isPaused || isPointedAt || (find("list").contains(document.activeElement) && document.activeElement !== document.body);
+const isHeld = () => isPaused || isPointedAt || find("list").contains(document.activeElement);
+
+const FILTERS = ["filter-provider", "filter-outcome", "filter-id"];
 
 function matches(delivery) {
-  const [provider, outcome, id] = ["filter-provider", "filter-outcome", "filter-id"].map((name) => find(name).value);
-  return (!provider || delivery.provider === provider) && (!outcome || delivery.outcome === outcome) && (!id || (delivery.event ?? "").includes(id.trim()));
+  const [provider, outcome, id] = FILTERS.map((name) => find(name).value.trim());
+  const isOfProvider = !provider || delivery.provider === provider;
+  const isOfOutcome = !outcome || delivery.outcome === outcome;
+  return isOfProvider && isOfOutcome && (!id || (delivery.event ?? "").includes(id));
 }
 
-let held = [];
-
 function render(isFiltered = false) {
-  const isHolding = isHeld();
+  const isHolding = isHeld() && held.length > 0;
+  if (!isHolding) held = all;
   // A new filter is wanted at once, of what is shown and not of what came since.
-  if (!isHolding || held.length === 0) held = all;
-  if (!isHolding || isFiltered) sync(find("list"), held.filter(matches), (delivery) => delivery.n, makeRow, () => {});
-  const waiting = held.length && all.length ? Math.min(SHOWN_MAX, all.findIndex((delivery) => delivery.n === held[0].n)) : 0;
-  const fresh = waiting === -1 ? SHOWN_MAX : waiting;
+  if (!isHolding || isFiltered) showRows();
+  const fresh = held.length ? all.filter((delivery) => delivery.n > held[0].n).length : 0;
   note(isHolding, fresh);
-  const isEmpty = all.length === 0;
-  find("list-box").hidden = isEmpty;
-  find("filter").hidden = isEmpty;
+  find("list-box").hidden = find("filter").hidden = all.length === 0;
+}
+
+function showRows() {
+  const keyOf = (delivery) => delivery.n;
+  sync(find("list"), held.filter(matches), keyOf, makeRow, () => {});
 }
 
 function note(isHolding, fresh) {
@@ -84,24 +96,33 @@ function note(isHolding, fresh) {
 
 function makeRow(delivery) {
   const [kind, word, meaning] = words.OUTCOMES[delivery.outcome] ?? ["failed", delivery.outcome, ""];
-  const event = delivery.event;
-  const known = event && !delivery.cut && delivery.verified;
-  const id = known
-    ? make("button", { type: "button", class: "id", title: `Look up ${event}`, onclick: () => lookUp(delivery.provider, event) }, event)
-    : make("span", { class: "quiet" }, event ? `${event}…` : delivery.verified ? "no id" : "not verified");
-  const maybe = delivery.mark && make("span", { class: "tag", "data-is": "warn", title: `May be a second one: ${words.MARKS[delivery.mark] ?? ""}` }, delivery.mark);
-  const cell = (name, label, ...content) => make("td", { class: `c-${name}`, "data-label": label }, ...content);
+  const cell = (name, ...content) => make("td", { class: `c-${name}` }, ...content);
+  const sign = make("i", { class: "sign", "data-kind": kind });
+  const took = { title: `the consumer's part: ${words.took(delivery.upstream_ms)}` };
   const node = make(
     "tr",
-    { "data-kind": kind },
-    cell("time", "Time", make("time", { datetime: delivery.at, title: delivery.at }, words.clock(delivery.at))),
-    cell("provider", "Provider", delivery.provider),
-    cell("event", "Event", id),
-    cell("outcome", "Outcome", make("span", { title: meaning }, make("i", { class: "sign", "data-kind": kind }), word)),
-    cell("status", "Status", String(delivery.status)),
-    cell("attempt", "Attempt", delivery.attempt === null ? "" : String(delivery.attempt)),
-    cell("took", "Took", make("span", { title: `the consumer's part: ${words.took(delivery.upstream_ms)}` }, words.took(delivery.ms))),
-    cell("reason", "In words", maybe ?? "", maybe ? " " : "", delivery.reason),
+    {},
+    cell("time", make("time", { datetime: delivery.at, title: delivery.at }, words.clock(delivery.at))),
+    cell("provider", delivery.provider),
+    cell("event", eventOf(delivery)),
+    cell("outcome", make("span", { title: meaning }, sign, word)),
+    cell("status", String(delivery.status)),
+    cell("attempt", delivery.attempt === null ? "" : String(delivery.attempt)),
+    cell("took", make("span", took, words.took(delivery.ms))),
+    cell("reason", ...markOf(delivery), delivery.reason),
   );
   return { node };
+}
+
+/** Its id, to be looked up where all of it is known. */
+function eventOf({ provider, event, cut, verified }) {
+  if (!event) return make("span", { class: "quiet" }, verified ? "no id" : "not verified");
+  if (cut) return make("span", { class: "id quiet" }, `${event}…`);
+  const onclick = () => lookUp(provider, event);
+  return make("button", { type: "button", class: "id", title: `Look up ${event}`, onclick }, event);
+}
+
+function markOf({ mark: why }) {
+  if (!why) return [];
+  return [make("span", { class: "tag", "data-is": "warn", title: `May be a second one: ${words.MARKS[why] ?? ""}` }, why), " "];
 }

@@ -56,6 +56,19 @@ export function sync(parent, items, keyOf, create, update) {
   }
 }
 
+/** Fills a list of names and what is said of each: name, text, and how it is where it is out of the ordinary. */
+export function rows(list, items) {
+  const create = ([name]) => {
+    const value = make("dd");
+    return { value, node: make("div", {}, make("dt", {}, name), value) };
+  };
+  const update = (part, [, text, is]) => {
+    say(part.value, text);
+    mark(part.value, "data-is", is ?? null);
+  };
+  sync(list, items, ([name]) => name, create, update);
+}
+
 /** One sentence for those who do not see the page. */
 export function announce(text) {
   say(find("announce"), text);

@@ -1,10 +1,12 @@
 // The live page: one stream of events from the program, and what is made of it.
 
-import * as acts from "./acts.js";
 import * as config from "./config.js";
 import * as deliveries from "./deliveries.js";
 import { announce, find, make, mark, say, sync } from "./dom.js";
+import * as events from "./events.js";
+import * as lock from "./lock.js";
 import * as figures from "./providers.js";
+import * as queues from "./queues.js";
 import * as words from "./words.js";
 
 /** The program says something every second: after this long without a word, it is not there. */
@@ -34,7 +36,8 @@ async function connect() {
   stream = own;
   heard = Date.now();
   try {
-    const response = await fetch("api/stream", { signal: own.signal, cache: "no-store", headers: { accept: "text/event-stream" } });
+    const headers = { accept: "text/event-stream" };
+    const response = await fetch("api/stream", { signal: own.signal, cache: "no-store", headers });
     if (!response.ok) throw new Error((await response.json().catch(() => ({}))).reason ?? `status ${response.status}`);
     await listen(response.body);
     throw new Error("it has ended the connection");
@@ -57,7 +60,11 @@ async function listen(body) {
 
 /** One event: its name, and its data in one line. */
 function take(text) {
-  const field = (name) => text.split("\n").find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+  const field = (name) =>
+    text
+      .split("\n")
+      .find((line) => line.startsWith(`${name}: `))
+      ?.slice(name.length + 2);
   const told = JSON.parse(field("data"));
   heard = Date.now();
   if (lost !== null) announce("The connection is back.");
@@ -108,7 +115,7 @@ function begin(told) {
   providers = new Map(told.providers.map((provider) => [provider.name, new figures.Provider(provider)]));
   if (isAnother) deliveries.restart(told.deliveries);
   else deliveries.take(told.deliveries, 0);
-  acts.allow(instance.changes);
+  lock.allow(instance.changes);
   fillChoices();
   if (isAnother) [isFull, upTurns, refusals] = [false, 0, 0];
   noteStore();
@@ -163,29 +170,56 @@ function render() {
   mark(find("serving"), "data-is", state.draining ? "warn" : null);
   const all = [...providers.values()];
   figures.show(instance, state, all);
-  acts.showQueues(all);
+  queues.show(all);
   if (all.every((provider) => provider.deliveries === 0)) config.teach(instance, all);
   else config.taughtEnough();
 }
 
-/** What is out of the ordinary: key, how bad it is, what is said once to those who listen, and the rest. */
+/** What is out of the ordinary: a key, how bad it is, what is said once to those who listen, and the rest. */
 function conditions() {
   const found = [];
   if (lost !== null) {
     const since = state ? ` The figures are those of ${words.clock(state.at)}.` : "";
     const left = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000));
-    found.push(["lost", "bad", "The connection to hookonce is lost", `: ${lost}.${since} ${stream ? "Trying now." : `Trying again in ${left} s.`}`]);
+    const next = stream ? "Trying now." : `Trying again in ${left} s.`;
+    found.push(["lost", "bad", "The connection to hookonce is lost", `: ${lost}.${since} ${next}`]);
   }
   if (!state) return found;
-  const { store } = state;
-  const length = (seconds) => (seconds === null ? "" : ` for ${words.span(seconds)}`);
-  if (state.draining) found.push(["draining", "warn", "This instance is stopping", ": it is not ready any more, and finishes what is under way."]);
-  if (!store.up) found.push(["down", "bad", "The store does not answer", `${length(store.down_for_s)}. Each provider's on_store_down decides: refused, or forwarded and marked store-down.`]);
-  else if (store.is_full) found.push(["full", "bad", "The store takes no new events", `${length(store.takes_no_new_events_for_s)}: its memory or disk is full, or it lets nobody write.`]);
-  if (store.clock_off_for.length) found.push(["clock", "bad", "This machine's clock and the store's lie apart", ` by ${Math.abs(store.skew_s).toFixed(1)} s: timestamps of ${store.clock_off_for.join(", ")} cannot be judged.`]);
-  for (const { provider, left_s: left } of state.bypasses) found.push([`bypass-${provider}`, "warn", `Dedupe of ${provider} is bypassed`, ` for another ${words.span(left)}: done events that are delivered again are forwarded, marked replay.`]);
+  if (state.draining) {
+    found.push(["draining", "warn", "This instance is stopping", ": it is not ready any more, and finishes what is under way."]);
+  }
+  found.push(...storeConditions(state.store));
+  for (const { provider, left_s: left } of state.bypasses) {
+    const rest = ` for another ${words.span(left)}: done events that are delivered again are forwarded, marked replay.`;
+    found.push([`bypass-${provider}`, "warn", `Dedupe of ${provider} is bypassed`, rest]);
+  }
   // Told by a program that can read its configuration anew.
-  if (state.reload?.refused) found.push(["reload", "warn", "The configuration that was last read is refused", `: ${state.reload.refused} The one before it goes on.`]);
+  if (state.reload?.refused) {
+    const rest = `: ${state.reload.refused} The one before it goes on.`;
+    found.push(["reload", "warn", "The configuration that was last read is refused", rest]);
+  }
+  return found;
+}
+
+function storeConditions(store) {
+  const found = [];
+  const length = (seconds) => (seconds === null ? "" : ` for ${words.span(seconds)}`);
+  if (!store.up) {
+    const rest = ". Each provider's on_store_down decides: refused, or forwarded and marked store-down.";
+    found.push(["down", "bad", "The store does not answer", `${length(store.down_for_s)}${rest}`]);
+  } else if (store.is_full) {
+    const rest = ": its memory or disk is full, or it lets nobody write.";
+    found.push(["full", "bad", "The store takes no new events", `${length(store.takes_no_new_events_for_s)}${rest}`]);
+  }
+  if (store.clock_off_for.length) {
+    const rest = `: timestamps of ${store.clock_off_for.join(", ")} cannot be judged.`;
+    found.push([
+      "clock",
+      "bad",
+      "This machine's clock and the store's lie apart",
+      ` by ${Math.abs(store.skew_s).toFixed(1)} s${rest}`,
+    ]);
+  }
   return found;
 }
 
@@ -197,20 +231,27 @@ function showBanners() {
     const rest = make("span");
     return { rest, node: make("p", { class: "banner" }, make("i", { class: "sign" }), make("b", {}, title), rest) };
   };
-  sync(find("banners"), found, ([key]) => key, create, (part, [, is, , rest]) => {
-    mark(part.node, "data-is", is);
-    say(part.rest, rest);
-  });
+  sync(
+    find("banners"),
+    found,
+    ([key]) => key,
+    create,
+    (part, [, is, , rest]) => {
+      mark(part.node, "data-is", is);
+      say(part.rest, rest);
+    },
+  );
   for (const [key, , title] of found) if (!said.has(key)) announce(`${title}.`);
   said = new Set(found.map(([key]) => key));
   const title = found.some(([, is]) => is === "bad") ? `! ${found[0][2]} – hookonce` : "hookonce";
   if (document.title !== title) document.title = title;
 }
 
-acts.begin();
+lock.begin();
+events.begin();
 config.begin();
 deliveries.begin(async (provider, id) => {
-  await acts.lookUp(provider, id);
+  await events.lookUp(provider, id);
   find("found").focus();
 });
 document.addEventListener("visibilitychange", onVisibility);

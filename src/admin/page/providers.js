@@ -1,7 +1,7 @@
 // The figures at a glance, each provider's own, and the store's.
 
 import { Chart } from "./chart.js";
-import { find, make, mark, say, sync } from "./dom.js";
+import { find, make, mark, rows, say, sync } from "./dom.js";
 import * as words from "./words.js";
 
 /** What is known of a provider: what it was told last, and its bars by number. */
@@ -64,7 +64,13 @@ export function show(instance, state, providers) {
   // Of many, those that have had nothing are only named.
   const isShown = (provider) => providers.length <= ALL_SHOWN || provider.deliveries > 0;
   const shown = providers.filter(isShown);
-  sync(find("providers"), shown, (provider) => provider.told.name, create, (part, provider) => part.show(provider, state));
+  sync(
+    find("providers"),
+    shown,
+    (provider) => provider.told.name,
+    create,
+    (part, provider) => part.show(provider, state),
+  );
   const idle = providers.filter((provider) => !isShown(provider)).map((provider) => provider.told.name);
   find("idle").hidden = idle.length === 0;
   say(find("idle"), `No delivery since the start: ${idle.join(", ")}`);
@@ -83,10 +89,9 @@ function showTiles(instance, state, providers) {
   const kind = (name) => instance.kinds.indexOf(name);
   const [failed, refused] = ["failed", "refused"].map((name) => add(providers, (told) => told.window.kinds[kind(name)]));
   const [hits, misses] = [add(providers, (told) => told.window.hits), add(providers, (told) => told.window.misses)];
-  const inFlight = add(providers, (told) => told.in_flight);
 
   say(tiles.rate.value, words.rate(add(providers, (told) => told.rate)));
-  say(tiles.rate.under, `${words.plural(inFlight, "claim", "claims")} in flight${state.unrouted ? ` · ${words.count(state.unrouted)} for nobody: a wrong path?` : ""}`);
+  say(tiles.rate.under, beside(state, providers));
   say(tiles.hits.value, words.share(hits, hits + misses));
   say(tiles.hits.under, hits + misses ? `${words.plural(hits, "hit", "hits")}, ${words.count(misses)} new` : "no event yet");
   say(tiles.failed.value, words.count(failed));
@@ -94,10 +99,11 @@ function showTiles(instance, state, providers) {
   say(tiles.failed.under, `${words.count(refused)} refused`);
   showOverhead(providers);
 
-  const { up, breaker, claim, is_full: isFull } = state.store;
+  const { up, claim, is_full: isFull } = state.store;
+  const well = claim ? `claim p99 ${words.quantile(claim.p99)}` : state.store.url.split(":")[0];
   say(tiles.store.value, up ? (isFull ? "full" : "up") : "down");
+  say(tiles.store.under, up ? well : `breaker ${state.store.breaker}`);
   mark(tiles.store.node, "data-is", up && !isFull ? null : "bad");
-  say(tiles.store.under, up ? (claim ? `claim p99 ${words.quantile(claim.p99)}` : kindOf(state.store.url)) : `breaker ${breaker}`);
 
   const queues = providers.map((provider) => provider.told.queue).filter(Boolean);
   const [waiting, dead] = ["events", "dead"].map((name) => queues.reduce((sum, queue) => sum + queue[name], 0));
@@ -107,6 +113,20 @@ function showTiles(instance, state, providers) {
   say(tiles.queue.under, words.plural(dead, "dead letter", "dead letters"));
 }
 
+/** Claims that are held, and what never became a delivery. */
+function beside(state, providers) {
+  const parts = [
+    `${words.plural(
+      add(providers, (told) => told.in_flight),
+      "claim",
+      "claims",
+    )} in flight`,
+  ];
+  if (state.unrouted) parts.push(`${words.count(state.unrouted)} for nobody: a wrong path?`);
+  for (const [limit, number] of Object.entries(state.limited)) parts.push(`${words.count(number)} over a limit: ${limit}`);
+  return parts.join(" · ");
+}
+
 /** Of the provider that has it worst. */
 function showOverhead(providers) {
   const measured = providers.filter((provider) => provider.told.overhead);
@@ -114,8 +134,6 @@ function showOverhead(providers) {
   say(tiles.overhead.value, worst ? words.quantile(worst.told.overhead.p99) : "–");
   say(tiles.overhead.under, worst ? `at worst, ${worst.told.name}` : "nothing to measure");
 }
-
-const kindOf = (url) => url.split(":")[0];
 
 const figure = (name, title) => {
   const value = make("dd");
@@ -129,7 +147,12 @@ function makeProvider({ told }, instance) {
   const bypass = make("span", { class: "tag", "data-is": "warn", hidden: true });
   const title = make("h3", { id }, told.name);
   const preset = make("span", { class: "quiet" });
-  const route = make("p", { class: "route" }, make("code", {}, told.path), make("span", { class: "quiet" }, " to ", make("code", {}, told.upstream)));
+  const route = make(
+    "p",
+    { class: "route" },
+    make("code", {}, told.path),
+    make("span", { class: "quiet" }, " to ", make("code", {}, told.upstream)),
+  );
   const figures = {
     rate: figure("a second", "Deliveries a second, over the last ten seconds"),
     hits: figure("hit ratio", "Answered as duplicates, of all events claimed or answered, in the last five minutes"),
@@ -174,7 +197,13 @@ function showOutcomes(list, told) {
     const number = make("b");
     return { number, node: make("li", { title: meaning }, make("i", { class: "sign", "data-kind": kind }), number, ` ${word}`) };
   };
-  sync(list, order, (outcome) => outcome, create, (part, outcome) => say(part.number, words.count(told.outcomes[outcome])));
+  sync(
+    list,
+    order,
+    (outcome) => outcome,
+    create,
+    (part, outcome) => say(part.number, words.count(told.outcomes[outcome])),
+  );
   list.hidden = order.length === 0;
 }
 
@@ -182,15 +211,27 @@ function showOutcomes(list, told) {
 function showMore(list, told) {
   const lines = told.secrets.map(({ matches, last }, slot) => {
     const when = last ? `, last at ${words.moment(last)}` : "";
-    return [`secret ${slot}`, matches ? `secret ${slot}: ${words.plural(matches, "match", "matches")}${when}` : `secret ${slot}: no match since the start`];
+    return [
+      `secret ${slot}`,
+      matches
+        ? `secret ${slot}: ${words.plural(matches, "match", "matches")}${when}`
+        : `secret ${slot}: no match since the start`,
+    ];
   });
   for (const [mark, number] of Object.entries(told.marks)) {
     lines.push([mark, `${words.count(number)} marked ${mark}: ${words.MARKS[mark] ?? ""}`]);
   }
-  for (const [reason, number] of Object.entries(told.disproofs)) lines.push([`d-${reason}`, `${words.count(number)} did not verify: ${reason.replaceAll("_", " ")}`]);
+  for (const [reason, number] of Object.entries(told.disproofs))
+    lines.push([`d-${reason}`, `${words.count(number)} did not verify: ${reason.replaceAll("_", " ")}`]);
   if (told.conflicts) lines.push(["conflicts", words.plural(told.conflicts, "conflict", "conflicts")]);
   const create = () => ({ node: make("li") });
-  sync(list, lines, ([key]) => key, create, (part, [, text]) => say(part.node, text));
+  sync(
+    list,
+    lines,
+    ([key]) => key,
+    create,
+    (part, [, text]) => say(part.node, text),
+  );
 }
 
 function clockWords(ahead) {
@@ -199,28 +240,23 @@ function clockWords(ahead) {
 }
 
 function showStore(store, providers) {
-  const says = (value, text) => (value ? text(value) : null);
-  const rows = [
+  const none = store.takes_no_new_events_for_s;
+  const silent = `does not answer${store.down_for_s ? `, for ${words.span(store.down_for_s)}` : ""}`;
+  const isOpen = store.breaker === "open";
+  const hasQueue = providers.some((provider) => provider.told.queue);
+  const items = [
     ["Where", store.url],
     ["Namespace", store.namespace],
-    ["State", store.up ? "answers" : says(store.down_for_s, (s) => `does not answer, for ${words.span(s)}`) ?? "does not answer", store.up ? null : "bad"],
-    ["Breaker", store.breaker === "open" ? "open: deliveries do not wait for the store" : "closed", store.breaker === "open" ? "bad" : null],
-    ["New events", store.takes_no_new_events_for_s === null ? "taken" : `none taken for ${words.span(store.takes_no_new_events_for_s)}`, store.is_full ? "bad" : null],
+    ["State", store.up ? "answers" : silent, store.up ? null : "bad"],
+    ["Breaker", isOpen ? "open: deliveries do not wait for the store" : "closed", isOpen ? "bad" : null],
+    ["New events", none === null ? "taken" : `none taken for ${words.span(none)}`, store.is_full ? "bad" : null],
     ["Claim p50 · p99", pair(store.claim)],
-    ["Resets seen", store.resets ? `${store.resets}` : "none"],
+    ["Resets seen", store.resets ? words.count(store.resets) : "none"],
     ["Last reset", store.last_reset ? words.moment(store.last_reset) : "none known", store.last_reset ? "warn" : null],
     ["Clock", clockWords(store.skew_s), store.clock_off_for.length ? "bad" : null],
-    ["Evicted keys", store.evicted ? words.count(store.evicted) : null, "bad"],
-    ["To write back", store.to_write_back ? words.plural(store.to_write_back, "event", "events") : null, "warn"],
-    ["Durability", providers.some((provider) => provider.told.queue) ? (store.may_lose ?? "as the queue needs it") : null, store.may_lose ? "bad" : null],
-  ].filter(([, text]) => text !== null);
-  const list = find("store").firstElementChild ?? find("store").appendChild(make("dl", { class: "rows" }));
-  const create = ([name]) => {
-    const value = make("dd");
-    return { value, node: make("div", {}, make("dt", {}, name), value) };
-  };
-  sync(list, rows, ([name]) => name, create, (part, [, text, is]) => {
-    say(part.value, text);
-    mark(part.value, "data-is", is ?? null);
-  });
+  ];
+  if (store.evicted) items.push(["Evicted keys", words.count(store.evicted), "bad"]);
+  if (store.to_write_back) items.push(["To write back", words.plural(store.to_write_back, "event", "events"), "warn"]);
+  if (hasQueue) items.push(["Durability", store.may_lose ?? "as the queue needs it", store.may_lose ? "warn" : null]);
+  rows(find("store").firstElementChild ?? find("store").appendChild(make("dl", { class: "rows" })), items);
 }
