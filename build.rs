@@ -1,4 +1,4 @@
-//! Puts every file of `presets/` into the program, under its name.
+//! Puts every file of `presets/` into the program, under its name; and into a static one, how it looks up names.
 
 #![allow(clippy::disallowed_methods, reason = "cargo tells a build script where it is by variables")]
 
@@ -6,6 +6,22 @@ use std::fmt::Write as _;
 use std::{env, fs, io, path::Path};
 
 fn main() -> io::Result<()> {
+    link_names();
+    write_presets()
+}
+
+/// Links `src/names.c` into a program that is static and made with glibc; see there.
+fn link_names() {
+    println!("cargo::rerun-if-changed=src/names.c");
+    let is = |name, value| env::var(name).is_ok_and(|found| found.split(',').any(|part| part == value));
+    if is("CARGO_CFG_TARGET_ENV", "gnu") && is("CARGO_CFG_TARGET_FEATURE", "crt-static") {
+        for object in cc::Build::new().file("src/names.c").compile_intermediates() {
+            println!("cargo::rustc-link-arg-bins={}", object.display());
+        }
+    }
+}
+
+fn write_presets() -> io::Result<()> {
     println!("cargo::rerun-if-changed=presets");
     let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
     let mut files: Vec<String> = fs::read_dir(Path::new(&root).join("presets"))?

@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use http::Method;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
 
 use super::outlet::Outlet;
 use super::trace::context::TraceId;
@@ -31,13 +32,17 @@ pub struct Line<'a> {
 
 /// Starts logging to standard error. A filter that cannot be read was refused with the configuration.
 pub fn start(config: &LogConfig) {
-    let filter = EnvFilter::try_new(&config.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    // Not `EnvFilter`, which would link half a megabyte of regular expressions for fields of spans, of which there are none.
+    let filter = config.level.parse::<Targets>().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     let Some(outlet) = Outlet::open() else { return eprintln!("hookonce: no thread for the log: it stays empty") };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(outlet);
+    let builder = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(outlet);
     // A second start keeps the first.
     let _ = match config.format {
-        LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).finish().with(filter).try_init(),
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            builder.finish().with(filter).try_init()
+        }
     };
 }
 

@@ -41,6 +41,22 @@ async fn flags_alone_start_it_on_the_embedded_store() {
 }
 
 #[tokio::test]
+async fn the_log_holds_what_its_level_lets_in() {
+    let (consumer, folder) = (Consumer::answering(200).await, tempfile::tempdir().unwrap());
+    for (level, is_told) in [("info", true), ("WARN, hookonce::cli = info", false)] {
+        let mut command = by_flags(&folder, &consumer.url());
+        command.envs([("HOOKONCE__LOG__LEVEL", level), ("HOOKONCE__DRAIN__DELAY", "0s")]);
+        let mut program = Program::start(&mut command);
+        let (listen, _) = serving(&program).await;
+        at("/", github("e1")).send(listen).await;
+        program.signal("TERM");
+        assert_eq!(program.ended().await.code(), Some(0));
+        let log = program.err();
+        assert!(log.contains("stopped") && log.contains("outcome=") == is_told, "{level}: {log}");
+    }
+}
+
+#[tokio::test]
 async fn the_example_starts_with_its_secret_and_overrides() {
     let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
     let mut command = with(&["run", "--config", "config.example.toml"]);

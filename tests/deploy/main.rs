@@ -5,6 +5,7 @@
 mod chart;
 mod dashboard;
 mod exported;
+mod image;
 mod metrics;
 mod prometheus;
 mod promql;
