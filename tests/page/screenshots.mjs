@@ -43,6 +43,6 @@ const picture = async (name, options) => {
 };
 await picture("light", { colorScheme: "light" });
 await picture("dark", { colorScheme: "dark" });
-await picture("phone", { colorScheme: "light", viewport: { width: 390, height: 1500 }, deviceScaleFactor: 1.5 });
+await picture("phone", { colorScheme: "light", viewport: { width: 390, height: 1000 }, deviceScaleFactor: 1.5 });
 await browser.close();
 await world.end();
