@@ -45,6 +45,7 @@ pub fn general(admin: &Admin, history: &History) -> Value {
         "unrouted": admin.telemetry.metrics.unrouted.get(),
         "limited": counted(limits),
         "bypasses": bypass::all(admin),
+        "reload": { "taken": admin.telemetry.metrics.reloads.taken(), "refused": *admin.telemetry.refused() },
         "store": store(admin, history),
     })
 }

@@ -47,14 +47,15 @@ struct Known {
     history: History,
     /// Each provider as it was told; a page that has just come gets to know all of them.
     told: HashMap<String, Value>,
-    names: Vec<String>,
+    /// How often the configuration had been read anew by then.
+    reloads: u64,
     /// The last delivery that was told.
     delivery: u64,
 }
 
 impl Feed {
     pub fn new(started: Instant) -> Self {
-        let known = Known { history: History::new(started), told: HashMap::new(), names: Vec::new(), delivery: 0 };
+        let known = Known { history: History::new(started), told: HashMap::new(), reloads: 0, delivery: 0 };
         Self {
             places: Arc::new(Semaphore::new(STREAMS_MAX)),
             turns: broadcast::Sender::new(BEHIND_MAX),
@@ -73,9 +74,9 @@ impl Feed {
         if self.turns.receiver_count() == 0 {
             return;
         }
-        let names = names(admin);
-        let turn = if names == known.names { known.state(admin) } else { known.snapshot(admin, true) };
-        known.names = names;
+        let reloads = admin.telemetry.metrics.reloads.taken();
+        let turn = if reloads == known.reloads { known.state(admin) } else { known.snapshot(admin, true) };
+        known.reloads = reloads;
         // They may have gone in this moment.
         let _ = self.turns.send(turn);
     }
@@ -169,7 +170,7 @@ pub fn open<B>(admin: &Admin, request: &Request<B>, hang_up: CancellationToken) 
         known.look(admin);
         let is_alone = admin.feed.turns.receiver_count() == 0;
         if is_alone {
-            known.names = names(admin);
+            known.reloads = admin.telemetry.metrics.reloads.taken();
         }
         known.snapshot(admin, is_alone)
     };

@@ -126,6 +126,11 @@ pub struct ReloadMetrics {
 }
 
 impl ReloadMetrics {
+    /// How often another configuration has been taken up.
+    pub fn taken(&self) -> u64 {
+        self.results[0].get()
+    }
+
     fn new(families: &Families<'_>) -> Result<Self, prometheus::Error> {
         let help = "Whether the configuration that was read last was refused, so that the one before goes on.";
         Ok(Self {

@@ -11,7 +11,7 @@ pub mod trace;
 
 use std::borrow::Cow;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Method, StatusCode};
@@ -38,11 +38,13 @@ pub struct Telemetry {
     /// `None`: no spans are made.
     tracer: Option<Arc<Tracer>>,
     pub latest: Arc<Latest>,
+    // A std mutex: held for a look, never across an await.
+    refused: Mutex<Option<String>>,
 }
 
 impl Telemetry {
     pub fn new() -> Result<Self, prometheus::Error> {
-        Ok(Self { metrics: Metrics::new()?, tracer: None, latest: Arc::default() })
+        Ok(Self { metrics: Metrics::new()?, tracer: None, latest: Arc::default(), refused: Mutex::default() })
     }
 
     /// Makes spans of a share of the deliveries from now on. Gives what has to be exported.
@@ -104,11 +106,17 @@ impl Telemetry {
         self.metrics.key_fetches[usize::from(!is_ok)].inc();
     }
 
-    /// The configuration was read anew, and taken or refused.
-    pub fn reloaded(&self, is_ok: bool) {
-        let reloads = &self.metrics.reloads;
-        reloads.results[usize::from(!is_ok)].inc();
+    /// The configuration was read anew, and taken; or refused, and why.
+    pub fn reloaded(&self, refused: Option<String>) {
+        let (reloads, is_ok) = (&self.metrics.reloads, refused.is_none());
+        *self.refused() = refused;
         reloads.stale.set(i64::from(!is_ok));
+        reloads.results[usize::from(!is_ok)].inc();
+    }
+
+    /// Why the configuration that was read last is not the one that is run.
+    pub fn refused(&self) -> MutexGuard<'_, Option<String>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn limited(&self, limit: Limit) {

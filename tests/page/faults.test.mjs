@@ -102,3 +102,26 @@ test("an instance that stops says so as long as it can, and a bypass is said", a
     await world.end();
   }
 });
+
+test("a configuration that is refused is said with the reason, and one that is taken is shown", async () => {
+  const world = await World.start();
+  const { page, witness } = await open(browser, world);
+  try {
+    await page.locator("#config summary").click();
+    await page.locator("#config-body tr", { hasText: "lease" }).first().waitFor();
+    await world.rewrite((text) => `${text}\nleese = "20s"\n`);
+    await page.locator(".banner", { hasText: "The configuration that was last read is refused" }).waitFor();
+    await page.locator(".banner", { hasText: "providers.orders.leese: is not a known key; did you mean `lease`?" }).waitFor();
+    await world.rewrite((text) => text.replace("leese", "lease"));
+    await eventually("no banner", async () => (await page.locator(".banner").count()) === 0);
+    await page.locator("#config-body tr", { hasText: '"20s"' }).first().waitFor();
+
+    // A provider that comes is there without a reload of the page.
+    await world.rewrite((text) => `${text}\n[providers.late]\npath = "/late"\npreset = "github"\nsecret = { env = "GITHUB_SECRET" }\n`);
+    await page.locator("#providers", { hasText: "/late" }).waitFor();
+    assert.deepEqual(witness.faults, []);
+  } finally {
+    await page.context().close();
+    await world.end();
+  }
+});

@@ -2,7 +2,7 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createSocket } from "node:net";
 import { tmpdir } from "node:os";
@@ -160,6 +160,13 @@ timeout = "5s"
 schedule = ["0s", "100ms"]
 accept_loss = true
 ${providers.map(provider).join("\n")}`;
+  }
+
+  /** Writes another configuration in place of the one that is run. */
+  async rewrite(change) {
+    const text = await readFile(this.config, "utf8");
+    await writeFile(`${this.config}.new`, change(text));
+    await rename(`${this.config}.new`, this.config);
   }
 
   async startRedis() {

@@ -12,14 +12,24 @@ async function read() {
   }
 }
 
-/** Read whenever it is opened. */
+/** Read whenever it is opened, and anew when another one is taken up meanwhile. */
 export function begin() {
-  find("config").addEventListener("toggle", async () => {
-    if (!find("config").open) return;
-    const sections = await read();
-    const refused = () => [make("p", { "data-is": "bad" }, `Not answered: ${sections}.`)];
-    find("config-body").replaceChildren(...(typeof sections === "string" ? refused() : shown(sections)));
-  });
+  find("config").addEventListener("toggle", fill);
+}
+
+async function fill() {
+  if (!find("config").open) return;
+  const sections = await read();
+  const refused = () => [make("p", { "data-is": "bad" }, `Not answered: ${sections}.`)];
+  find("config-body").replaceChildren(...(typeof sections === "string" ? refused() : shown(sections)));
+}
+
+let taken = null;
+
+/** How often another configuration has been taken up. */
+export function reloaded(times) {
+  if (taken !== null && taken !== times) fill();
+  taken = times;
 }
 
 const isWritten = ({ origin }) => origin !== "default" && !origin.startsWith("preset ");

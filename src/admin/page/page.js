@@ -168,6 +168,7 @@ function render() {
   mark(find("uptime"), "title", `since ${words.moment(instance.started)}`);
   say(find("serving"), lost !== null ? "" : state.draining ? "draining" : "serving");
   mark(find("serving"), "data-is", state.draining ? "warn" : null);
+  config.reloaded(state.reload.taken);
   const all = [...providers.values()];
   figures.show(instance, state, all);
   queues.show(all);
@@ -193,8 +194,7 @@ function conditions() {
     const rest = ` for another ${words.span(left)}: done events that are delivered again are forwarded, marked replay.`;
     found.push([`bypass-${provider}`, "warn", `Dedupe of ${provider} is bypassed`, rest]);
   }
-  // Told by a program that can read its configuration anew.
-  if (state.reload?.refused) {
+  if (state.reload.refused) {
     const rest = `: ${state.reload.refused} The one before it goes on.`;
     found.push(["reload", "warn", "The configuration that was last read is refused", rest]);
   }

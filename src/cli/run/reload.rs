@@ -63,7 +63,7 @@ impl Reloads {
             }
             Err(problems) => Err(problems),
         };
-        app.telemetry.reloaded(taken.is_ok());
+        app.telemetry.reloaded(taken.as_ref().err().map(|problems| in_short(problems)));
         match taken {
             Ok(keys) => tracing::info!(why, files = changed, changes = keys.join(", "), "configuration reloaded"),
             Err(problems) => {
@@ -79,6 +79,15 @@ impl Reloads {
                 );
             }
         }
+    }
+}
+
+/// The first problem, and how many there are beside it.
+fn in_short(problems: &[Problem]) -> String {
+    let first = problems.first().map(|problem| problem.to_string().replace("\n    ", "; ")).unwrap_or_default();
+    match problems.len() {
+        0 | 1 => format!("{first}."),
+        count => format!("{first}; and {} more, which the log has.", count - 1),
     }
 }
 
