@@ -125,3 +125,30 @@ test("a configuration that is refused is said with the reason, and one that is t
     await world.end();
   }
 });
+
+test("a page that nobody sees gives up its place, and takes it again", async () => {
+  const world = await World.start();
+  const { page, witness } = await open(browser, world);
+  const streams = [];
+  page.on("request", (request) => request.url().endsWith("/api/stream") && streams.push("asked"));
+  page.on("requestfailed", (request) => request.url().endsWith("/api/stream") && streams.push("left"));
+  const hide = (isHidden) =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+  try {
+    await hide(true);
+    await eventually("the stream is left", () => streams.includes("left"));
+    await world.send("stripe", "evt_unseen");
+    assert.deepEqual(streams, ["left"]);
+    await hide(false);
+    await page.locator("#list tr", { hasText: "evt_unseen" }).waitFor();
+    assert.deepEqual(streams, ["left", "asked"]);
+    assert.equal(await page.locator(".banner").count(), 0);
+    assert.deepEqual(witness.faults, []);
+  } finally {
+    await page.context().close();
+    await world.end();
+  }
+});
