@@ -60,11 +60,17 @@ fn the_compose_file_and_the_workflows_are_of_their_schemas() {
 /// The file of a secret, as the compose file mounts it, and the folder of the configuration.
 #[test]
 fn what_compose_runs_is_accepted() {
-    let mounted = "/run/secrets/stripe";
-    let secret = after(COMPOSE, "file: ./");
-    assert!(COMPOSE_CONFIG.contains(&format!("{mounted:?}")), "the secret is mounted there");
+    let mut text = COMPOSE_CONFIG.to_owned();
+    let file = |name: &str| format!("examples/compose/secrets/{name}");
+    for name in ["stripe", "admin"] {
+        assert!(COMPOSE.contains(&format!("  {name}:\n    file: ./{}\n", file(name))), "{name} is not mounted");
+        let mounted = format!("\"/run/secrets/{name}\"");
+        assert!(text.contains(&mounted), "{name} is mounted and not used");
+        text = text.replace(&mounted, &format!("{:?}", root().join(file(name))));
+    }
+    let secret = file("stripe");
     assert!(COMPOSE.contains("./examples/compose/hookonce:/etc/hookonce:ro"));
-    let loaded = accepted(&COMPOSE_CONFIG.replace(mounted, root().join(secret).to_str().unwrap()));
+    let loaded = accepted(&text);
     assert_eq!(loaded.warnings.len(), 0, "{:?}", loaded.warnings);
     // Who plays the provider knows the same secret, and where hookonce and its consumer are.
     let written = std::fs::read_to_string(root().join(secret)).unwrap();
