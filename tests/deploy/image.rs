@@ -198,7 +198,8 @@ fn release_notes(version: &str, asked: &str, changelog: &str) -> Result<String, 
     std::fs::copy(root().join("scripts/release-notes"), &script).unwrap();
     std::fs::write(folder.path().join("Cargo.toml"), format!("version = \"{version}\"\n")).unwrap();
     std::fs::write(folder.path().join("CHANGELOG.md"), changelog).unwrap();
-    let Output { status, stdout, stderr } = Command::new(script).arg(asked).output().unwrap();
+    // Not run as a file: it was written a moment ago, and a process that another test starts may hold it open.
+    let Output { status, stdout, stderr } = Command::new("bash").arg(script).arg(asked).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
 }
