@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use hookonce::config::{Config, Environment};
 use hookonce::scheme::preset;
@@ -85,15 +85,75 @@ fn the_readme_lists_the_marks_there_are() {
     assert_eq!(listed, Mark::ALL.iter().map(|mark| mark.as_str()).collect());
 }
 
-#[test]
-fn the_readme_lists_the_metrics_there_are() {
+/// The names of all metrics.
+fn exported() -> BTreeSet<String> {
     let metrics = Metrics::new().unwrap();
     metrics.provider("any", 1);
     let text = String::from_utf8(metrics.render().unwrap()).unwrap();
-    let exported = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
-    let exported: BTreeSet<&str> = exported.filter(|name| name.starts_with("hookonce_")).collect();
+    let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    names.filter(|name| name.starts_with("hookonce_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_readme_lists_the_metrics_there_are() {
     let listed = quoted(|line| line.starts_with("| `hookonce_"));
-    assert_eq!(listed.into_iter().filter(|name| name.starts_with("hookonce_")).collect::<BTreeSet<_>>(), exported);
+    let listed: BTreeSet<String> = listed.into_iter().filter(|name| name.starts_with("hookonce_")).map(str::to_owned).collect();
+    assert_eq!(listed, exported());
+}
+
+/// Every document for readers, by its path.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let named =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "prometheus/README.md", "helm/hookonce/README.md"];
+    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = docs.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let all = named.iter().map(|name| root.join(name)).chain(docs);
+    all.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// What a heading is linked to by.
+fn anchor(heading: &str) -> String {
+    let plain = heading.trim_start_matches('#').trim().to_lowercase();
+    plain
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let (documents, mut seen) = (documents(), 0);
+    for (path, text) in &documents {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+            let (file, place) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let target = target.canonicalize().unwrap_or_else(|_| panic!("{}: {link}", path.display()));
+            if let (Some(text), false) = (documents.get(&target), place.is_empty()) {
+                assert!(text.lines().any(|line| line.starts_with('#') && anchor(line) == place), "{}: {link}", path.display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "{seen}");
+}
+
+#[test]
+fn every_metric_that_a_document_names_exists() {
+    let (exported, mut seen) = (exported(), 0);
+    for (path, text) in documents() {
+        for name in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.starts_with("hookonce_")) {
+            let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let is_known = exported.contains(name) || of_histogram.is_some_and(|name| exported.contains(name));
+            // A beginning of several names, as in a search for them.
+            let is_beginning = exported.iter().any(|metric| metric.starts_with(name));
+            assert!(is_known || is_beginning, "{}: {name}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen}");
 }
 
 /// The tests that the guarantee names, as file and function.
