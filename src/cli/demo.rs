@@ -145,6 +145,7 @@ fn report(accounts: &[Account], ledger: &BTreeMap<String, Seen>, out: &mut impl 
 fn introduce(app: &App, consumer: &Consumer, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nStill running. Ctrl-C ends it.")?;
     writeln!(out, "  deliveries  http://{}/stripe, /github, /standard-webhooks", app.listen)?;
+    writeln!(out, "  the page    http://{}/", app.admin)?;
     writeln!(out, "  metrics     http://{}/metrics", app.admin)?;
     writeln!(out, "  events      http://{}/api/events?provider=stripe", app.admin)?;
     writeln!(out, "  consumer    http://{}", consumer.address)

@@ -36,7 +36,7 @@ async fn the_demo_shows_that_each_event_took_effect_once() {
 
 #[tokio::test]
 async fn a_demo_that_is_kept_answers_until_it_is_told_to_end() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let folder = tempfile::tempdir().unwrap();
         let mut program = Program::start(&mut demo(&["demo", "--keep"], folder.path()));
         eventually("its addresses", async || program.out().contains("consumer    http://").then_some(())).await;
@@ -45,6 +45,7 @@ async fn a_demo_that_is_kept_answers_until_it_is_told_to_end() {
             let line = out.lines().find_map(|line| line.trim_start().strip_prefix(label)?.trim().strip_prefix("http://"));
             line.unwrap().split(['/', ',']).next().unwrap().parse::<std::net::SocketAddr>().unwrap()
         };
+        assert_eq!(Delivery::plain("GET", "/").send(address("the page")).await.status, 200);
         let metrics = Delivery::plain("GET", "/metrics").send(address("metrics")).await;
         assert_eq!(metrics.status, 200);
         let events = Delivery::plain("GET", "/api/events?provider=stripe").send(address("events")).await;
