@@ -30,6 +30,10 @@ pub fn admit<B>(token: Option<&Secret>, request: &Request<B>, peer: SocketAddr) 
         None if !peer.ip().is_loopback() => {
             Err(Denied::new(StatusCode::FORBIDDEN, "without `admin_token` only this machine may ask"))
         }
+        // Whoever is behind a proxy on this machine is not on it.
+        None if is_passed_on(request) => {
+            Err(Denied::new(StatusCode::FORBIDDEN, "without `admin_token` nothing is answered through a proxy"))
+        }
         // A site can have its name lead to this machine, and would then be asking in its visitor's place.
         None if !is_asked_by_address(request) => Err(Denied::new(
             StatusCode::FORBIDDEN,
@@ -84,6 +88,13 @@ fn is_from_another_site<B>(request: &Request<B>) -> bool {
     is(&FETCH_SITE, &[b"cross-site", b"same-site"]) && (is_write(request) || !is(&FETCH_MODE, &[b"navigate"]))
 }
 
+fn is_passed_on<B>(request: &Request<B>) -> bool {
+    request
+        .headers()
+        .keys()
+        .any(|name| name == header::FORWARDED || name == header::VIA || name.as_str().starts_with("x-forwarded-"))
+}
+
 /// Whether the host it was asked for by is an address, `localhost`, or not said: browsers always say it.
 fn is_asked_by_address<B>(request: &Request<B>) -> bool {
     let named = request.headers().get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
@@ -131,6 +142,9 @@ mod tests {
         }
         assert_eq!(admitted(None, HERE, "GET", &[("host", "localhost"), ("host", "evil.example")]), 403);
         assert_eq!(admitted(None, HERE, "GET", &[]), 200);
+        for name in ["x-forwarded-for", "forwarded", "via"] {
+            assert_eq!(admitted(None, HERE, "GET", &[("host", "127.0.0.1"), (name, "203.0.113.9")]), 403, "{name}");
+        }
         assert_eq!(admitted(None, "10.0.0.9:5000", "GET", &[("host", "127.0.0.1")]), 403);
         assert_eq!(admitted(None, HERE, "DELETE", &[("host", "127.0.0.1")]), 403);
     }

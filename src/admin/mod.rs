@@ -49,7 +49,7 @@ use stream::Feed;
 
 /// Scrapers, probes and a few people.
 const CONNECTIONS_MAX: usize = 256;
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(3);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What needs to be allowed is below these, or is part of the page.
 const API: [&str; 3] = ["/api/events", "/api/queue", "/api/bypass"];

@@ -174,8 +174,12 @@ impl Watch<'_> {
                 if is_emptied { "has lost its data" } else { "was restarted or replaced and may have lost its latest writes" };
             tracing::warn!("the store {what}: events it knew may be forwarded again, marked where their own time is known");
         }
-        self.has_news |=
+        let is_another =
             self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
+        if is_another {
+            // Among what was changed may be that a provider's events are queued elsewhere.
+            (self.has_news, self.traced) = (true, None);
+        }
         // Known even if the rest fails: a reset is counted once.
         self.known = Some(marker);
         if self.has_news {
@@ -213,6 +217,7 @@ impl Watch<'_> {
     async fn look_at_modes(&mut self) -> Result<(), StoreError> {
         let admin = self.admin;
         let is_due = self.traced.is_none_or(|traced| traced.elapsed() > TRACE_EVERY);
+        let mut has_begun = false;
         for route in admin.routes().all().filter(|_| is_due) {
             if route.provider.mode == Mode::Sync && admin.store.has_trace(&route.lane).await? {
                 route.note_queued();
@@ -223,10 +228,15 @@ impl Watch<'_> {
                 let life = if is_empty { route.provider.retention.max(TRACE_EVERY * 2) } else { FOR_EVER };
                 // Who was in queue mode until lately does not lengthen that, unless something is left.
                 let is_longer = async || admin.store.trace_left(&route.lane).await.map(|left| left > life);
+                has_begun |= route.provider.mode == Mode::Queue && !admin.store.has_trace(&route.lane).await?;
                 if route.provider.mode == Mode::Queue || !is_empty || is_longer().await? {
                     admin.store.leave_trace(&route.lane, life).await?;
                 }
             }
+        }
+        // Others that are still in sync mode have to look at this queue's events from now on.
+        if has_begun {
+            admin.announce().await?;
         }
         if is_due {
             self.traced = Some(Instant::now());

@@ -28,6 +28,7 @@ use crate::pipeline::intake::Buffered;
 use crate::pipeline::keyring::Keyring;
 use crate::pipeline::listener;
 use crate::pipeline::plan::Plan;
+use crate::pipeline::route::Route;
 use crate::pipeline::upstream;
 use crate::store::{Condition, Reserve, StoreError, StoreSource};
 use crate::telemetry::Telemetry;
@@ -98,6 +99,7 @@ pub struct App {
     keyring: Arc<Keyring>,
     source: Arc<StoreSource>,
     reserve: Arc<Reserve>,
+    condition: Arc<Condition>,
     lifecycle: Lifecycle,
     workers: Vec<Worker>,
     admin_thread: JoinHandle<()>,
@@ -148,11 +150,12 @@ impl App {
         let (listen, admin) = (local(&sockets[0])?, local(&admin_socket)?);
         let (lifecycle, source, reserve) = (shared.lifecycle.clone(), Arc::clone(&shared.source), Arc::clone(&shared.reserve));
         let (plan, telemetry, keyring) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry), Arc::clone(&shared.keyring));
+        let condition = Arc::clone(&shared.condition);
         let workers = sockets.into_iter().enumerate().map(|(index, socket)| Worker::start(index, socket, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let place = Place { listen, admin, started: Instant::now() };
         let admin_thread = admin_side(admin_socket, place, shared, exporter)?;
-        Ok(Self { listen, admin, telemetry, plan, keyring, source, reserve, lifecycle, workers, admin_thread })
+        Ok(Self { listen, admin, telemetry, plan, keyring, source, reserve, condition, lifecycle, workers, admin_thread })
     }
 
     /// Goes on by another configuration: whole, or not at all. Deliveries under way end as they began. Tells what has changed.
@@ -162,8 +165,10 @@ impl App {
         if !problems.is_empty() {
             return Err(problems);
         }
+        self.refuse_to_strand(&before, &config).await?;
         let changes = before.config.changes(&config);
         let plan = before.followed_by(config, &self.telemetry);
+        self.look_ahead(&before, &plan).await;
         for worker in &self.workers {
             let (taken_up, when_taken_up) = oneshot::channel();
             // A worker that could not start, or has ended, takes no deliveries.
@@ -172,8 +177,53 @@ impl App {
             }
         }
         self.keyring.keep(|provider| before.config.has_same(provider, &plan.config));
+        for provider in &before.config.providers {
+            self.telemetry.metrics.retire(provider, plan.routes.named(&provider.name).map(|route| &*route.provider));
+        }
         self.plan.store(Arc::new(plan));
         Ok(changes)
+    }
+
+    /// A provider whose queue holds events that were acknowledged cannot go: nobody would deliver them.
+    async fn refuse_to_strand(&self, before: &Plan, next: &Config) -> Result<(), Vec<Problem>> {
+        let is_gone = |route: &&Arc<Route>| next.providers.iter().all(|provider| provider.name != route.provider.name);
+        let gone: Vec<_> = before.routes.all().filter(is_gone).filter(|route| route.has_letters()).collect();
+        let mut problems = Vec::new();
+        for route in gone {
+            let held = match self.source.connect() {
+                Ok(store) => store.tally(&route.lane).await.map(|tally| tally.letters + tally.dead),
+                Err(error) => Err(error),
+            };
+            let what = match held {
+                Ok(0) => continue,
+                Ok(count) => format!("cannot go: its queue holds {count} events that were acknowledged"),
+                Err(error) => format!("cannot go: whether its queue is empty is not known: {error}"),
+            };
+            let help = "let them be delivered, or drop them with `hookonce queue`, and take it out then".to_owned();
+            problems.push(Problem { key: format!("providers.{}", route.provider.name), origin: None, what, help });
+        }
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// Asks the store what deliveries by the next plan need to know from the first one on; the watch would find it out a moment
+    /// later.
+    async fn look_ahead(&self, before: &Plan, next: &Plan) {
+        let is_new = |route: &&Arc<Route>| before.routes.named(&route.provider.name).is_none();
+        let new: Vec<_> = next.routes.all().filter(is_new).filter(|route| !route.has_letters()).collect();
+        let asks_keeping = next.config.has_queue() && self.condition.keeping().is_none();
+        if new.is_empty() && !asks_keeping {
+            return;
+        }
+        let Ok(store) = self.source.connect() else { return };
+        if asks_keeping && let Ok(keeping) = store.keeping().await {
+            self.condition.set_keeping(keeping);
+        }
+        for route in new {
+            // Who cannot be asked may know of a queue.
+            if store.has_trace(&route.lane).await.unwrap_or(true) {
+                route.note_queued();
+            }
+        }
     }
 
     /// The configuration that is run by now.

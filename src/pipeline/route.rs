@@ -43,6 +43,10 @@ pub type Slot = OwnedSemaphorePermit;
 impl Route {
     fn new(provider: &Arc<Provider>, namespace: &str, telemetry: &Telemetry, before: Option<&Arc<Self>>) -> Self {
         let in_same_mode = before.filter(|before| before.provider.mode == provider.mode);
+        // Deliveries that are under way in sync mode have to look where the queue notes its events from now on.
+        if let Some(before) = before.filter(|before| before.provider.mode == Mode::Sync && provider.mode == Mode::Queue) {
+            before.lately_queued.store(true, Ordering::Relaxed);
+        }
         // Those under way hold their places among the same number.
         let same_slots = |max: usize| before.and_then(|before| before.slots.clone()).filter(|(were, _)| *were == max);
         Self {

@@ -7,6 +7,7 @@ use prometheus::{
 };
 
 use super::outcome::{Amends, LetterOutcome, Limit, Outcome, StoreOp};
+use crate::config::Provider;
 use crate::scheme::Disproof;
 use crate::store::{Mark, StoreErrorKind};
 
@@ -292,6 +293,36 @@ impl Metrics {
             overhead_seconds: self.overhead_seconds.with_label_values(&[name]),
             duplicate_age: self.duplicate_age.with_label_values(&[name]),
             queue: self.queue.provider(name),
+        }
+    }
+
+    /// Takes away the series of a provider that is no longer configured, or those of secrets that it no longer has. Frozen where
+    /// they were, they would wake somebody. That one was never there is no fault.
+    pub fn retire(&self, provider: &Provider, next: Option<&Provider>) {
+        let name = provider.name.as_str();
+        for slot in next.map_or(0, |next| next.keys.len())..provider.keys.len() {
+            let _ = self.secret_matches.remove_label_values(&[name, &slot.to_string()]);
+        }
+        if next.is_some() {
+            return;
+        }
+        let of = |family: &IntCounterVec, words: &[&str]| {
+            words.iter().for_each(|word| drop(family.remove_label_values(&[name, word])));
+        };
+        of(&self.deliveries, &Outcome::ALL.map(Outcome::as_str));
+        of(&self.signature_failures, &Disproof::ALL.iter().map(|reason| reason.code()).collect::<Vec<_>>());
+        of(&self.maybe_duplicate, &Mark::ALL.iter().map(|mark| mark.as_str()).collect::<Vec<_>>());
+        of(&self.queue.attempts, &LetterOutcome::ALL.map(LetterOutcome::as_str));
+        for family in [&self.dedup_hits, &self.dedup_misses, &self.conflicts, &self.repeated_failures] {
+            let _ = family.remove_label_values(&[name]);
+        }
+        for family in [&self.failed_attempts, &self.upstream_seconds, &self.overhead_seconds, &self.duplicate_age] {
+            let _ = family.remove_label_values(&[name]);
+        }
+        let QueueFamilies { events, bytes, oldest_seconds, dead, dead_bytes, .. } = &self.queue;
+        let gauges = [&self.claims_in_flight, &self.bypass_active, &self.retention_seconds];
+        for family in gauges.into_iter().chain([events, bytes, oldest_seconds, dead, dead_bytes]) {
+            let _ = family.remove_label_values(&[name]);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::support::instance::Instance;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
 use crate::support::sender::{Delivery, SECRET, github, now, signed_with, stripe};
+use crate::support::wire::Wire;
 
 const OLD: &str = "an-old-secret-0123456789abcdef";
 const NEW: &str = "a-new-secret-0123456789abcdef";
@@ -233,7 +234,8 @@ async fn providers_come_and_go() {
     assert_eq!(proxy.metrics().await.outcome("third", "duplicate"), 0.0);
     assert_eq!(proxy.reload(&setup).await, Ok(vec!["providers.third (gone)".to_owned()]));
     assert_eq!(proxy.send(&github("e1").at("/third")).await.status, 404);
-    assert_eq!(proxy.metrics().await.outcome("third", "forwarded"), 1.0);
+    // Nobody is to be woken for who has gone.
+    assert!(!proxy.metrics().await.text().contains("third"));
     assert!(proxy.stop().await);
 }
 
@@ -323,5 +325,99 @@ async fn places_are_counted_over_a_reload() {
     gate.open();
     assert_eq!(first.await.unwrap().status, 200);
     assert_eq!(proxy.send(&github("e2")).await.status, 200);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_delivery_under_way_over_a_change_of_the_mode_finds_what_the_queue_has_taken() {
+    let (redis, consumer) = (RedisProcess::start(), Consumer::answering(200).await);
+    let sync = in_front_of(&consumer).store(&redis.url()).table(QUEUE);
+    let proxy = sync.start();
+    let delivery = github("e1");
+    // The 100 says that its body is waited for: it has begun.
+    let bytes = delivery.clone().with("expect", "100-continue").with("connection", "close").bytes();
+    let (begin, rest) = bytes.split_at(bytes.len() - 3);
+    let mut slow = Wire::with(proxy.listen, begin).await;
+    slow.heard("100 Continue").await;
+    proxy.reload(&sync.clone().both("mode = \"queue\"")).await.unwrap();
+    assert_eq!(proxy.send(&delivery).await.outcome(), "queued");
+    proxy.in_state("github", "e1", "done").await;
+    slow.say(rest).await;
+    let said = slow.rest().await.unwrap();
+    assert!(said.contains("hookonce-outcome: duplicate"), "{said}");
+    assert_eq!(consumer.count("e1"), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn an_instance_that_is_still_in_sync_mode_learns_soon_that_another_one_queues() {
+    let (redis, consumer) = (RedisProcess::start(), Consumer::answering(200).await);
+    let sync = in_front_of(&consumer).store(&redis.url()).table(QUEUE);
+    let (first, second) = (sync.start(), sync.start());
+    assert_eq!(second.send(&github("e0")).await.outcome(), "forwarded");
+    // It has looked whether there are queues, and found none.
+    eventually("a few pulses", async || {
+        let pulses = second.metrics().await.value("hookonce_store_seconds_count", &[("op", "pulse")]);
+        (pulses >= 4.0).then_some(())
+    })
+    .await;
+    first.reload(&sync.clone().both("mode = \"queue\"")).await.unwrap();
+    assert_eq!(first.send(&github("e1")).await.outcome(), "queued");
+    first.in_state("github", "e1", "done").await;
+    // It is told by the edition of the marker, and looks then: a second, at the longest two.
+    eventually("an instance that looks at queues", async || {
+        let event = format!("e{}", consumer.seen().len() + 10);
+        first.send(&github(&event)).await;
+        first.in_state("github", &event, "done").await;
+        (second.send(&github(&event)).await.outcome() == "duplicate").then_some(())
+    })
+    .await;
+    assert_eq!(second.send(&github("e1")).await.outcome(), "duplicate");
+    assert!(first.stop().await && second.stop().await);
+}
+
+#[tokio::test]
+async fn a_provider_that_comes_back_in_the_other_mode_is_known_from_its_first_delivery_on() {
+    let (redis, consumer) = (RedisProcess::start(), Consumer::answering(200).await);
+    let rest = in_front_of(&consumer).store(&redis.url()).table(QUEUE);
+    let third = |mode: &str| {
+        let text =
+            format!("[providers.third]\npath = \"/third\"\npreset = \"github\"\nsecret = \"{SECRET}\"\nmode = \"{mode}\"\n");
+        rest.clone().table(&text)
+    };
+    let proxy = third("queue").start();
+    assert_eq!(proxy.send(&github("e1").at("/third")).await.outcome(), "queued");
+    proxy.in_state("third", "e1", "done").await;
+    proxy.reload(&rest).await.unwrap();
+    proxy.reload(&third("sync")).await.unwrap();
+    assert_eq!(proxy.send(&github("e1").at("/third")).await.outcome(), "duplicate");
+    assert_eq!(consumer.count("e1"), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn the_first_delivery_into_a_queue_is_taken_like_every_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let consumer = Consumer::answering(200).await;
+    let url = format!("file:{}", dir.path().join("data").display());
+    let queue = QUEUE.replace("accept_loss = true\n", "");
+    let sync = in_front_of(&consumer).store(&url).table(&queue);
+    let proxy = sync.start();
+    assert_eq!(proxy.send(&github("e0")).await.outcome(), "forwarded");
+    proxy.reload(&sync.clone().both("mode = \"queue\"")).await.unwrap();
+    assert_eq!(proxy.send(&github("e1")).await.outcome(), "queued");
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_provider_whose_queue_holds_events_cannot_go() {
+    let consumer = Consumer::answering(503).await;
+    let rest = in_front_of(&consumer).table(&QUEUE.replace("200ms", "1h"));
+    let third = format!("[providers.third]\npath = \"/third\"\npreset = \"github\"\nsecret = \"{SECRET}\"\nmode = \"queue\"\n");
+    let proxy = rest.clone().table(&third).start();
+    assert_eq!(proxy.send(&github("e1").at("/third")).await.outcome(), "queued");
+    consumer.arrived("e1", 1).await;
+    assert_eq!(proxy.reload(&rest).await, Err(vec!["providers.third".to_owned()]));
+    assert_eq!(proxy.send(&github("e1").at("/third")).await.outcome(), "duplicate");
     assert!(proxy.stop().await);
 }

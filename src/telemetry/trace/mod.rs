@@ -192,7 +192,7 @@ impl Trace {
 
     /// The same for whoever goes on later with what this was begun for.
     pub fn onward_from_here(&self) -> Option<Onward> {
-        let inner = self.0.as_ref()?;
+        let inner = self.0.as_ref().filter(|inner| inner.own.is_sampled || inner.parent.is_none())?;
         Some(Onward { parent: inner.own.header()?, begins: inner.parent.is_none() })
     }
 

@@ -55,6 +55,7 @@ async fn a_trace_that_nobody_records_is_passed_on_and_one_that_begins_here_says_
     let unsampled = tracer.begin(Kind::Server, &given(&GIVEN.replace("-01", "-00")), SystemTime::UNIX_EPOCH);
     unsampled.is_genuine();
     assert!(unsampled.onward(&unsampled.call("forward")).is_none());
+    assert!(unsampled.onward_from_here().is_none());
     assert_eq!(unsampled.id(), None);
     drop(unsampled);
     assert!(spans.try_recv().is_err());
