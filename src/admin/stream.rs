@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::history::{History, Moment};
 use super::{Admin, AdminResponse, Denied, state};
+use crate::config::Secret;
 use crate::store::entry;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -36,7 +37,6 @@ const STALLED: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Feed {
     places: Arc<Semaphore>,
-    turns: broadcast::Sender<Bytes>,
     // A std mutex: never held across an await.
     known: Mutex<Known>,
 }
@@ -44,6 +44,9 @@ pub struct Feed {
 /// What was last looked at, and what pages were last told.
 #[derive(Debug)]
 struct Known {
+    turns: broadcast::Sender<Bytes>,
+    /// What opened the pages that are there.
+    token: Option<Secret>,
     history: History,
     /// Each provider as it was told; a page that has just come gets to know all of them.
     told: HashMap<String, Value>,
@@ -55,12 +58,9 @@ struct Known {
 
 impl Feed {
     pub fn new(started: Instant) -> Self {
-        let known = Known { history: History::new(started), told: HashMap::new(), reloads: 0, delivery: 0 };
-        Self {
-            places: Arc::new(Semaphore::new(STREAMS_MAX)),
-            turns: broadcast::Sender::new(BEHIND_MAX),
-            known: Mutex::new(known),
-        }
+        let turns = broadcast::Sender::new(BEHIND_MAX);
+        let known = Known { turns, token: None, history: History::new(started), told: HashMap::new(), reloads: 0, delivery: 0 };
+        Self { places: Arc::new(Semaphore::new(STREAMS_MAX)), known: Mutex::new(known) }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -71,14 +71,15 @@ impl Feed {
     fn turn(&self, admin: &Admin) {
         let mut known = self.known();
         known.look(admin);
-        if self.turns.receiver_count() == 0 {
+        known.see_out_whom_another_token_let_in(admin);
+        if known.turns.receiver_count() == 0 {
             return;
         }
         let reloads = admin.telemetry.metrics.reloads.taken();
         let turn = if reloads == known.reloads { known.state(admin) } else { known.snapshot(admin, true) };
         known.reloads = reloads;
         // They may have gone in this moment.
-        let _ = self.turns.send(turn);
+        let _ = known.turns.send(turn);
     }
 }
 
@@ -98,6 +99,15 @@ fn names(admin: &Admin) -> Vec<String> {
 }
 
 impl Known {
+    /// Whoever was let in by a token that is no longer the one has to come again.
+    fn see_out_whom_another_token_let_in(&mut self, admin: &Admin) {
+        let config = admin.config();
+        if self.token != config.admin_token {
+            self.token.clone_from(&config.admin_token);
+            self.turns = broadcast::Sender::new(BEHIND_MAX);
+        }
+    }
+
     fn look(&mut self, admin: &Admin) {
         let now = Moment { at: Instant::now(), wall: entry::now() };
         let routes = admin.routes();
@@ -165,16 +175,16 @@ pub fn open<B>(admin: &Admin, request: &Request<B>, hang_up: CancellationToken) 
     }
     let place = Arc::clone(&admin.feed.places).try_acquire_owned();
     let place = place.map_err(|_| Denied::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open: close one"))?;
-    let first = {
+    let (first, turns) = {
         let mut known = admin.feed.known();
         known.look(admin);
-        let is_alone = admin.feed.turns.receiver_count() == 0;
+        known.see_out_whom_another_token_let_in(admin);
+        let is_alone = known.turns.receiver_count() == 0;
         if is_alone {
             known.reloads = admin.telemetry.metrics.reloads.taken();
         }
-        known.snapshot(admin, is_alone)
+        (known.snapshot(admin, is_alone), known.turns.subscribe())
     };
-    let turns = admin.feed.turns.subscribe();
     // One turn under way, one on its way to the socket.
     let (tell, told) = mpsc::channel(2);
     tokio::spawn(pump(first, turns, tell, hang_up));

@@ -34,7 +34,7 @@ pub fn run(args: &Args, environment: &Environment) -> ExitCode {
         }
     };
     log::start(&loaded.config.log);
-    let reloads = Reloads { flags: args.flags.clone(), environment: environment.clone(), files };
+    let reloads = Reloads::new(&args.flags, environment, files);
     let code = block_on(serve(loaded, reloads)).unwrap_or_else(|error| fail(FAILED, error));
     outlet::flush();
     code

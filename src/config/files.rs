@@ -4,6 +4,8 @@
 //! link that now leads elsewhere, as Kubernetes does it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -18,16 +20,33 @@ impl Files {
         self.0.entry(path.to_owned()).or_insert_with(|| content.map(digest));
     }
 
-    /// The same files as they are now.
+    /// The same files as they are now. What is not a file, as a pipe is, was read once and has nothing more to say.
     pub fn read_again(&self) -> Self {
-        let now = |path: &PathBuf| std::fs::read(path).ok().map(|content| digest(&content));
-        Self(self.0.keys().map(|path| (path.clone(), now(path))).collect())
+        let now = |(path, known): (&PathBuf, &Option<[u8; 32]>)| {
+            let is_other = std::fs::metadata(path).is_ok_and(|about| !about.is_file());
+            let content = if is_other { *known } else { read(path).ok().map(|content| digest(&content)) };
+            (path.clone(), content)
+        };
+        Self(self.0.iter().map(now).collect())
     }
 
     /// The files that say something else in `now`, or are not in there.
     pub fn differing(&self, now: &Self) -> Vec<&Path> {
         self.0.iter().filter(|(path, content)| now.0.get(*path) != Some(content)).map(|(path, _)| path.as_path()).collect()
     }
+}
+
+/// More than any configuration or secret needs.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// What is in a file of the configuration.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other("it is larger than 4 MiB"));
+    }
+    Ok(content)
 }
 
 fn digest(content: &[u8]) -> [u8; 32] {

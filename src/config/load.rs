@@ -1,9 +1,11 @@
 //! From a file, the environment and flags to a `Config`: one tree, one resolver.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::files;
 use super::problem::{Origin, Problem, Problems};
 use super::resolve::{self, Context, Presets};
 use super::tree::{self, Table, Value};
@@ -82,8 +84,9 @@ fn laid(flags: &Flags, environment: &Environment, problems: &Problems) -> Result
 }
 
 fn read(path: &Path, problems: &Problems) -> Result<Table, Problem> {
-    let text = std::fs::read_to_string(path);
-    problems.was_read(path, text.as_ref().ok().map(String::as_bytes));
+    let content = files::read(path);
+    problems.was_read(path, content.as_deref().ok());
+    let text = content.and_then(|content| String::from_utf8(content).map_err(io::Error::other));
     let text = text.map_err(|error| Problem {
         key: String::new(),
         origin: None,

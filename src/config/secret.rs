@@ -6,6 +6,7 @@ use std::path::Path;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use super::files;
 use super::problem::Origin;
 use super::reader::{At, FromNode, Reader};
 use super::tree::{Node, Value};
@@ -121,7 +122,7 @@ fn from_variable(node: &Node, name: &str, at: &At<'_>) -> Option<Read> {
 }
 
 fn from_file(node: &Node, path: &str, at: &At<'_>) -> Option<Read> {
-    let content = std::fs::read(path);
+    let content = files::read(Path::new(path));
     at.problems.was_read(Path::new(path), content.as_deref().ok());
     match content {
         Ok(mut bytes) => {

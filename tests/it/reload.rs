@@ -9,12 +9,12 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use crate::support::consumer::{Act, Consumer, Gate};
-use crate::support::eventually;
 use crate::support::instance::Instance;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
 use crate::support::sender::{Delivery, SECRET, github, now, signed_with, stripe};
 use crate::support::wire::Wire;
+use crate::support::{PATIENCE, eventually};
 
 const OLD: &str = "an-old-secret-0123456789abcdef";
 const NEW: &str = "a-new-secret-0123456789abcdef";
@@ -246,10 +246,15 @@ async fn the_admin_side_goes_by_the_new_configuration() {
     let proxy = setup.start();
     let asked = |token: &str| Delivery::plain("GET", "/api/bypass").with("authorization", &format!("Bearer {token}"));
     assert_eq!(proxy.admin(&asked("the-former-token-0123")).await.status, 200);
+    let stream = Delivery::plain("GET", "/api/stream").with("authorization", "Bearer the-former-token-0123");
+    let mut page = Wire::with(proxy.admin, &stream.bytes()).await;
+    page.heard("event: snapshot").await;
     let next = in_front_of(&consumer).top("admin_token = \"another-token-0123456\"");
     proxy.reload(&next).await.unwrap();
     assert_eq!(proxy.admin(&asked("the-former-token-0123")).await.status, 401);
     assert_eq!(proxy.admin(&asked("another-token-0123456")).await.status, 200);
+    // Whoever looked on by the former token is shown out.
+    tokio::time::timeout(PATIENCE, page.closed()).await.unwrap();
     assert!(proxy.stop().await);
 }
 
@@ -420,4 +425,28 @@ async fn a_provider_whose_queue_holds_events_cannot_go() {
     assert_eq!(proxy.reload(&rest).await, Err(vec!["providers.third".to_owned()]));
     assert_eq!(proxy.send(&github("e1").at("/third")).await.outcome(), "duplicate");
     assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn a_file_that_hangs_is_said_and_the_next_one_is_taken_up() {
+    let consumer = Consumer::answering(200).await;
+    let setup = in_front_of(&consumer);
+    let instance = Instance::start(&setup).await;
+    let pipe = instance.config().with_extension("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::rename(&pipe, instance.config()).unwrap();
+    instance.program.signal("HUP");
+    instance.reloaded("failed", 1.0).await;
+    assert_eq!(instance.send(&github("e1")).await.status, 200);
+    instance.rewrite(&setup.stripe("lease = \"20s\"").text());
+    instance.reloaded("ok", 1.0).await;
+}
+
+#[tokio::test]
+async fn a_secret_in_the_place_of_a_path_is_not_logged() {
+    let consumer = Consumer::answering(200).await;
+    let instance = Instance::start(&in_front_of(&consumer)).await;
+    instance.rewrite(&with_secrets(&in_front_of(&consumer), &[Path::new("a-secret-in-the-wrong-place")]));
+    instance.reloaded("failed", 1.0).await;
+    assert!(!instance.log().contains("wrong-place"), "{}", instance.log());
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use serde_json::Value;
@@ -49,6 +50,11 @@ impl Instance {
         let beside = self.config.path().with_extension("new");
         std::fs::write(&beside, with_log(text)).unwrap();
         std::fs::rename(beside, self.config.path()).unwrap();
+    }
+
+    /// Where its configuration is.
+    pub fn config(&self) -> &Path {
+        self.config.path()
     }
 
     /// Waits until the configuration was read anew so often, with this result.
