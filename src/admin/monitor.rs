@@ -176,10 +176,9 @@ impl Watch<'_> {
         }
         let is_another =
             self.known.as_ref().is_none_or(|known| known.edition != marker.edition || !known.is_of_same_store(&marker));
-        if is_another {
-            // Among what was changed may be that a provider's events are queued elsewhere.
-            (self.has_news, self.traced) = (true, None);
-        }
+        self.has_news |= is_another;
+        // Among what was changed may be that a provider's events are queued elsewhere.
+        self.traced = self.traced.filter(|_| !is_another || self.known.is_none());
         // Known even if the rest fails: a reset is counted once.
         self.known = Some(marker);
         if self.has_news {
@@ -234,8 +233,8 @@ impl Watch<'_> {
                 }
             }
         }
-        // Others that are still in sync mode have to look at this queue's events from now on.
-        if has_begun {
+        // Others that are still in sync mode have to look at this queue's events from now on. A file has no others.
+        if has_begun && admin.config().store.url.is_shared() {
             admin.announce().await?;
         }
         if is_due {
