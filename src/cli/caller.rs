@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::{FAILED, UNUSABLE, fail};
+use super::{FAILED, UNUSABLE, fail, say};
 use crate::config::problem::{Problem, Report};
 use crate::config::{Config, Environment, Flags, Secret};
 
@@ -45,6 +45,13 @@ pub struct Access {
     /// Print JSON, for scripts
     #[arg(long)]
     pub json: bool,
+}
+
+impl Access {
+    /// Prints what came of a change: as it was told, or in words.
+    pub fn tell(&self, body: &[u8], words: impl std::fmt::Display) {
+        if self.json { say(as_told(body)) } else { say(words) }
+    }
 }
 
 /// A way to ask. What goes wrong on the way to it has been printed.

@@ -162,11 +162,7 @@ impl Forget {
 
     fn one(&self, caller: &Caller, provider: &str, id: &str) -> Result<(), ExitCode> {
         let body = caller.json("DELETE", &target(provider, id), "")?;
-        if self.access.json {
-            say(as_told(&body));
-        } else {
-            say(format_args!("forgotten: the next delivery of {id} is forwarded, marked `forgotten`"));
-        }
+        self.access.tell(&body, format_args!("forgotten: the next delivery of {id} is forwarded, marked `forgotten`"));
         Ok(())
     }
 }

@@ -222,11 +222,7 @@ impl Retry {
         let caller = self.access.caller(environment)?;
         let Some(id) = &self.id else { return bulk::retry(&caller, self, dead) };
         let body = caller.json("POST", &target(&self.provider, id, "/retry", dead), "")?;
-        if self.access.json {
-            say(as_told(&body));
-        } else {
-            say(format_args!("retried: {id} is sent as soon as it is its turn, marked as perhaps a second time"));
-        }
+        self.access.tell(&body, format_args!("retried: {id} is sent as soon as it is its turn, marked as perhaps a second time"));
         Ok(())
     }
 }
@@ -240,11 +236,7 @@ impl Drop {
         };
         let force = if self.force { "&force=1" } else { "" };
         let body = caller.json("DELETE", &format!("{}{force}", target(&self.provider, id, "", dead)), "")?;
-        if self.access.json {
-            say(as_told(&body));
-        } else {
-            say(format_args!("dropped: {id} is not delivered any more, and copies of it are duplicates"));
-        }
+        self.access.tell(&body, format_args!("dropped: {id} is not delivered any more, and copies of it are duplicates"));
         Ok(())
     }
 }

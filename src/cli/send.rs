@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::sign::letter::{Letter, LetterArgs, whole_url};
 use super::{FAILED, UNUSABLE, block_on, fail, say};
 use crate::pipeline::upstream;
+use crate::telemetry::log;
 
 /// Send a signed delivery, several times for duplicates
 #[derive(Debug, clap::Args)]
@@ -168,7 +169,7 @@ fn reason(body: &[u8]) -> Option<String> {
 async fn deliver(sender: &Sender, request: Request<Full<Bytes>>) -> Answer {
     let began = Instant::now();
     let answered = timeout(PATIENCE, async {
-        let response = sender.request(request).await.map_err(|error| upstream::chain(&error).to_string())?;
+        let response = sender.request(request).await.map_err(|error| log::chain(&error).to_string())?;
         let (parts, body) = response.into_parts();
         // Read to its end, as a provider does.
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout};
 
 use super::upstream;
 use crate::scheme::{DocumentKind, Key, KeyDocument, Scheme};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, log};
 
 /// How long keys are good for. Providers change them once in months, and announce a new one by its name.
 const FRESH: Duration = Duration::from_secs(3600);
@@ -171,7 +171,7 @@ impl Keyring {
 
     async fn fetch(&self, url: &Uri) -> Result<Bytes, String> {
         let request = Request::get(url).body(Empty::new()).map_err(|error| error.to_string())?;
-        let response = self.client.request(request).await.map_err(|error| upstream::chain(&error).to_string())?;
+        let response = self.client.request(request).await.map_err(|error| log::chain(&error).to_string())?;
         // A redirect would lead away from the host that is believed.
         if response.status() != StatusCode::OK {
             return Err(format!("it answered {}", response.status()));

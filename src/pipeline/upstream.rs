@@ -23,6 +23,7 @@ use tower_service::Service;
 use super::body::Outgoing;
 use super::headers::{self, Peer, Told};
 use crate::config::Upstream;
+use crate::telemetry::log::chain;
 
 /// Consumers close idle connections after 2 to 5 seconds. Ours are gone before, so that none is closed under a request.
 const IDLE: Duration = Duration::from_millis(1500);
@@ -253,18 +254,6 @@ pub fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, 
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(HttpsConnector::from((http, tls)))
-}
-
-/// An error with its causes: hyper's own text is only the outermost.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text.into()
 }
 
 /// The request as the consumer sees it: everything as it was sent, but for what belongs to the connection.

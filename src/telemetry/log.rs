@@ -1,6 +1,7 @@
 //! The log: text for people, JSON for machines. One line a delivery; never a body, a secret or a signature.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -119,6 +120,18 @@ pub fn unrouted(method: &Method, path: &str) {
     let first = &first[..first.floor_char_boundary(STEP_BYTES_MAX)];
     let path = format!("/{first}{}", if rest.is_empty() { "" } else { "/..." });
     tracing::info!(target: "hookonce::unrouted", %method, path, "no provider takes this");
+}
+
+/// An error with its causes: hyper's own text is only the outermost.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text.into()
 }
 
 fn is_worth_a_look(outcome: Outcome) -> bool {

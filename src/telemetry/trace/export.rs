@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{Note, Span};
 use crate::config::TraceConfig;
-use crate::pipeline::upstream::chain;
+use crate::telemetry::log::chain;
 use crate::telemetry::metrics::SpanMetrics;
 
 /// Spans of one request to the collector, and how long they are gathered.
