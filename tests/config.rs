@@ -66,7 +66,7 @@ fn every_bad_file_is_refused_with_exactly_its_text() {
         let problems = load_file(file, &VARIABLES.into()).map(|_| ()).unwrap_err();
         assert_eq!(report(&problems), expected(file), "{}", file.display());
     }
-    assert_eq!(files.len(), 20);
+    assert_eq!(files.len(), 22);
 }
 
 #[test]
@@ -387,6 +387,10 @@ fn example_folder() -> tempfile::TempDir {
     let key = "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=";
     let pem = format!("-----BEGIN PUBLIC KEY-----\n{key}\n-----END PUBLIC KEY-----\n");
     fs::write(folder.path().join("bank.pem"), pem).unwrap();
+    let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["hooks.example.com".to_owned()]).unwrap();
+    for (name, pem) in [("tls.crt", cert.pem()), ("tls.key", signing_key.serialize_pem()), ("senders-ca.pem", cert.pem())] {
+        fs::write(folder.path().join(name), pem).unwrap();
+    }
     folder
 }
 
@@ -408,7 +412,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 124);
+    assert_eq!(seen, 135);
 }
 
 #[test]
@@ -430,6 +434,9 @@ fn example_shows_the_defaults() {
         "trusted_proxies",
         "workers",
         "ca_file",
+        "cert_file",
+        "key_file",
+        "client_ca_file",
         "url",
         "namespace",
         "upstream",
@@ -457,7 +464,7 @@ fn example_shows_the_defaults() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 50);
+    assert_eq!(seen, 58);
 }
 
 /// That it shows no other follows from its loading: an unknown key is an error.

@@ -26,8 +26,9 @@ use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
 use crate::pipeline::intake::Buffered;
 use crate::pipeline::keyring::Keyring;
-use crate::pipeline::listener;
+use crate::pipeline::listener::{self, crowd::Crowd};
 use crate::pipeline::plan::Plan;
+use crate::pipeline::rate::FailurePaces;
 use crate::pipeline::route::Route;
 use crate::pipeline::upstream;
 use crate::store::{Condition, Reserve, StoreError, StoreSource};
@@ -113,8 +114,9 @@ struct Shared {
     flights: Arc<Flights>,
     telemetry: Arc<Telemetry>,
     buffered: Buffered,
-    connections: Bound,
+    crowd: Crowd,
     attempts: Bound,
+    failures: Option<Arc<FailurePaces>>,
     source: Arc<StoreSource>,
     reserve: Arc<Reserve>,
     condition: Arc<Condition>,
@@ -130,14 +132,16 @@ impl App {
         let config = Arc::new(config);
         let mut telemetry = Telemetry::new().map_err(internal)?;
         let exporter = config.trace.as_ref().map(|trace| exporter(trace, &mut telemetry)).transpose()?;
+        telemetry.certificate(config.tls.as_ref());
         let telemetry = Arc::new(telemetry);
         let shared = Shared {
             plan: Arc::new(ArcSwap::from_pointee(Plan::new(Arc::clone(&config), &telemetry))),
             workers: config.workers,
             flights: Arc::new(Flights::new(config.limits.waiters_per_event)),
-            buffered: Buffered::new(config.limits.buffered.0),
-            connections: Bound::new(config.limits.connections),
+            buffered: Buffered::new(&config.limits),
+            crowd: Crowd::new(&config.limits),
             attempts: Bound::new(config.limits.attempts),
+            failures: config.limits.attempts_per_event.map(|rate| Arc::new(FailurePaces::new(rate))),
             source: Arc::new(StoreSource::open(&config.store)?),
             reserve: Arc::new(Reserve::new(config.limits.recent, config.limits.local_claims)),
             condition: Arc::default(),
@@ -180,6 +184,7 @@ impl App {
         for provider in &before.config.providers {
             self.telemetry.metrics.retire(provider, plan.routes.named(&provider.name).map(|route| &*route.provider));
         }
+        self.telemetry.certificate(plan.config.tls.as_ref());
         self.plan.store(Arc::new(plan));
         Ok(changes)
     }

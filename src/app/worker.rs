@@ -57,6 +57,7 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
         keyring: Arc::clone(&shared.keyring),
         upstreams,
         attempts: shared.attempts.clone(),
+        failures: shared.failures.clone(),
         tasks: TaskTracker::new(),
         // A token of this runtime's own: its waiters meet on no other core's lock.
         stop: shared.lifecycle.stopping.child_token(),
@@ -80,7 +81,7 @@ async fn serve(
     let everything = async {
         // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.
         looked.cancelled().await;
-        let serving = listener::serve(listener, door, shared.connections, draining, closing.clone());
+        let serving = listener::serve(listener, door, shared.crowd, draining, closing.clone());
         tokio::join!(serving, office.run(successors));
         tasks.close();
         tasks.wait().await;

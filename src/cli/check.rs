@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::config::problem::Report;
-use crate::config::{Config, Environment, Flags, Loaded, Setting, StoreUrl, TraceConfig, Upstream};
+use crate::config::{Config, Environment, Flags, Loaded, Setting, StoreUrl, Tls, TraceConfig, Upstream};
+use crate::pipeline::now;
 use crate::pipeline::upstream::{self, Upstreams};
 use crate::store::{Keeping, StoreError, StoreSource};
 use crate::telemetry::trace::export::Collector;
@@ -46,6 +47,9 @@ async fn reach(config: &Config) -> Vec<Probe> {
             probes.push(Probe { name: format!("upstream {}", provider.upstream.0), result });
         }
     }
+    if let Some(tls) = &config.tls {
+        probes.push(Probe { name: "certificate".to_owned(), result: good_until(tls) });
+    }
     if let Some(trace) = &config.trace {
         probes.push(Probe { name: format!("trace {}", trace.endpoint), result: reach_collector(trace).await });
     }
@@ -73,6 +77,14 @@ async fn reach_store(config: &Config) -> Result<String, String> {
         }
         Some(about) => Ok(format!("answers, version {}", about.version)),
         None => Ok("can be opened".to_owned()),
+    }
+}
+
+fn good_until(tls: &Tls) -> Result<String, String> {
+    match tls.expires {
+        Some(end) if tls.is_expired(now()) => Err(format!("ended at {}", humantime::format_rfc3339_seconds(end))),
+        Some(end) => Ok(format!("good until {}", humantime::format_rfc3339_seconds(end))),
+        None => Ok("can be used; when it ends cannot be read".to_owned()),
     }
 }
 

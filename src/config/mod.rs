@@ -11,6 +11,7 @@ mod flags;
 mod load;
 mod path;
 pub mod problem;
+mod rate;
 pub(crate) mod reader;
 mod redis_url;
 mod resolve;
@@ -19,6 +20,7 @@ pub(crate) mod secret;
 mod share;
 mod statuses;
 mod store_url;
+mod tls;
 pub(crate) mod tree;
 pub(crate) mod units;
 pub(crate) mod written;
@@ -27,7 +29,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use ipnet::IpNet;
@@ -40,9 +42,11 @@ pub use flags::Flags;
 pub use load::{Loaded, known_keys};
 pub use path::PathPattern;
 pub use problem::{Origin, Problem};
+pub use rate::Rate;
 pub use reader::Environment;
 use reader::choices;
 pub use redis_url::{Address, Login, RedisUrl, Topology};
+use scalar::Fault;
 pub use secret::Secret;
 pub use share::Share;
 pub use statuses::{StatusRange, Statuses};
@@ -62,6 +66,8 @@ pub struct Config {
     pub readiness: Readiness,
     pub workers: usize,
     pub store: StoreConfig,
+    /// `None`: deliveries come in the clear.
+    pub tls: Option<Tls>,
     pub limits: Limits,
     pub log: LogConfig,
     /// `None`: no spans are made.
@@ -104,29 +110,60 @@ impl StoreConfig {
     }
 }
 
+/// What the listening side proves itself with.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub server: Arc<rustls::ServerConfig>,
+    /// When its certificate ends, where that can be read.
+    pub expires: Option<SystemTime>,
+}
+
 /// Bounds of the listening side. What is beyond one of them is refused.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of all bodies held at once.
     pub buffered: Size,
     pub connections: usize,
+    /// Those of one address, or of one network of 64 bits in IPv6; but for trusted proxies.
+    pub connections_per_address: Option<usize>,
     /// Events under way at once: their senders may have gone, their calls go on.
     pub attempts: usize,
+    /// Attempts at one event that fail.
+    pub attempts_per_event: Option<Rate>,
+    /// The request's target, its query included.
+    pub uri: Size,
     /// Header fields of a request, and their bytes with the request line.
     pub headers: usize,
     pub header_bytes: Size,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
+    /// Bytes a second that a body must bring; nought: any.
+    pub body_rate: Size,
+    /// How long a connection is kept on which nothing moves.
+    pub idle_timeout: Duration,
     /// Concurrent HTTP/2 streams of one connection.
     pub streams: usize,
     /// Copies of one event that may wait for its outcome.
     pub waiters_per_event: usize,
     /// How much of an answer is kept in memory, to be shared with waiting copies; the rest is streamed.
     pub answer: Size,
+    /// How much of an answer is passed on at the most.
+    pub answer_max: Size,
     /// Completed events kept in memory, for while the store does not answer.
     pub recent: Size,
     /// Events that the process claims for itself while the store does not answer.
     pub local_claims: usize,
+}
+
+impl Limits {
+    /// Most events are smaller.
+    pub const SMALL_BODY: Size = Size(64 << 10);
+
+    /// What large bodies may take of all that is buffered. The rest is for small ones, which a few large ones that come slowly
+    /// would otherwise keep out.
+    pub fn buffered_large(&self) -> Size {
+        Size(self.buffered.0 - self.buffered.0 / 4)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -225,6 +262,9 @@ pub struct Provider {
     pub reject_body: bool,
     pub max_body: Size,
     pub max_concurrent: Option<usize>,
+    pub rate_limit: Option<Rate>,
+    /// Where deliveries may come from. `None`: anywhere.
+    pub allow_networks: Option<Vec<IpNet>>,
     /// Each setting as it came out, and where it was written: what `check` prints.
     pub settings: Vec<Setting>,
 }

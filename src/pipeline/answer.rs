@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::body::ReplyBody;
+use super::body::{Measure, ReplyBody};
 use super::reply::Shared;
 use super::upstream::Used;
 use crate::store::StoredReply;
@@ -26,8 +26,15 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads up to `kept_max` bytes of the body; what is beyond is streamed to the one sender that has the connection.
-    pub async fn read(response: Response<Incoming>, used: Used, kept_max: usize, deadline: Instant) -> Self {
+    /// Reads up to `kept_max` bytes of the body; what is beyond is streamed to the one sender that has the connection, as far as
+    /// `measure` allows.
+    pub async fn read(
+        response: Response<Incoming>,
+        used: Used,
+        kept_max: usize,
+        measure: impl FnOnce() -> Measure,
+        deadline: Instant,
+    ) -> Self {
         let (mut parts, mut body) = response.into_parts();
         let mut kept = Kept::default();
         loop {
@@ -45,7 +52,7 @@ impl Answer {
                 }
             }
             if kept.len() > kept_max && !body.is_end_stream() {
-                return Self { parts, body: ReplyBody::streaming(kept.freeze(), body, used), whole: None };
+                return Self { parts, body: ReplyBody::streaming(kept.freeze(), body, used, Some(measure())), whole: None };
             }
         }
     }

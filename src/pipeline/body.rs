@@ -1,5 +1,6 @@
 //! The two bodies that leave the program: towards the consumer, and towards the sender.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use prometheus::IntCounter;
 
 use super::upstream::Used;
 
@@ -56,15 +58,56 @@ pub struct ReplyBody {
 struct Rest {
     body: Incoming,
     used: Used,
+    measure: Option<Measure>,
 }
+
+/// How much more is passed on, and what counts whoever sends more.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    pub left: u64,
+    pub exceeded: IntCounter,
+}
+
+impl Measure {
+    /// Takes off what is passed on. Tells whether it was too much.
+    fn is_exceeded_by(&mut self, bytes: usize) -> bool {
+        let left = self.left.checked_sub(bytes as u64);
+        self.left = left.unwrap_or(0);
+        if left.is_none() {
+            self.exceeded.inc();
+        }
+        left.is_none()
+    }
+}
+
+/// Why a reply breaks off.
+#[derive(Debug)]
+pub enum BodyError {
+    /// The consumer's own does.
+    Broken(hyper::Error),
+    /// It is longer than what is passed on.
+    TooLong,
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(error) => write!(f, "the consumer's answer broke off: {error}"),
+            Self::TooLong => f.write_str("the consumer's answer is longer than what is passed on"),
+        }
+    }
+}
+
+impl std::error::Error for BodyError {}
 
 impl ReplyBody {
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self { ready: bytes.into(), rest: None }
     }
 
-    pub fn streaming(ready: Bytes, body: Incoming, used: Used) -> Self {
-        let mut streaming = Self { ready, rest: Some(Rest { body, used }) };
+    /// Passes on no more than is allowed, where it is measured.
+    pub fn streaming(ready: Bytes, body: Incoming, used: Used, measure: Option<Measure>) -> Self {
+        let mut streaming = Self { ready, rest: Some(Rest { body, used, measure }) };
         streaming.put_back_at_end();
         streaming
     }
@@ -79,16 +122,21 @@ impl ReplyBody {
 
 impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if !this.ready.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
         }
         let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(&mut rest.body).poll_frame(cx));
+        let frame = ready!(Pin::new(&mut rest.body).poll_frame(cx)).map(|frame| frame.map_err(BodyError::Broken));
+        let bytes = |frame: &Frame<Bytes>| frame.data_ref().map_or(0, Bytes::len);
         match &frame {
+            Some(Ok(frame)) if rest.measure.as_mut().is_some_and(|measure| measure.is_exceeded_by(bytes(frame))) => {
+                this.rest = None;
+                return Poll::Ready(Some(Err(BodyError::TooLong)));
+            }
             Some(Ok(_)) => this.put_back_at_end(),
             Some(Err(_)) => this.rest = None,
             None => {

@@ -23,6 +23,12 @@ impl Bound {
         let place = Place(Arc::clone(&self.taken));
         (self.taken.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
     }
+
+    /// A place though all may be taken: for whoever comes in as another goes.
+    pub fn take_beyond(&self) -> Place {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Place(Arc::clone(&self.taken))
+    }
 }
 
 impl Drop for Place {

@@ -1,10 +1,13 @@
 //! Which headers go on to the consumer, and which of its own come back. Pure: no I/O, no clock.
 
-use std::net::IpAddr;
-
+use http::Version;
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use ipnet::IpNet;
 
+use super::caller::{Caller, has};
+use super::refusal::Refusal;
+use crate::config::Limits;
 use crate::store::Mark;
 use crate::telemetry::trace::Onward;
 use crate::telemetry::trace::context::{TRACEPARENT, TRACESTATE};
@@ -14,7 +17,7 @@ pub const ATTEMPT: HeaderName = HeaderName::from_static("hookonce-attempt");
 pub const MAYBE_DUPLICATE: HeaderName = HeaderName::from_static("hookonce-maybe-duplicate");
 pub const OUTCOME: HeaderName = HeaderName::from_static("hookonce-outcome");
 
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
@@ -33,15 +36,14 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 /// Who sent a request, as far as can be told.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    pub address: IpAddr,
+    pub caller: Caller,
     /// Whether what it says of those before it is believed.
     pub is_trusted: bool,
 }
 
 impl Peer {
-    pub fn of(address: IpAddr, trusted: Option<&[IpNet]>) -> Self {
-        let address = address.to_canonical();
-        Self { address, is_trusted: trusted.is_none_or(|nets| nets.iter().any(|net| net.contains(&address))) }
+    pub fn of(caller: Caller, trusted: Option<&[IpNet]>) -> Self {
+        Self { caller, is_trusted: trusted.is_none_or(|proxies| has(proxies, caller.address)) }
     }
 }
 
@@ -52,6 +54,24 @@ pub struct Told<'a> {
     pub attempt: Option<u32>,
     pub mark: Option<Mark>,
     pub trace: Option<Onward>,
+}
+
+/// Refuses a head that is too large. Over HTTP/1.1 the parser has seen to most of it.
+pub fn within(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {
+    let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target as u64 > limits.uri.0 {
+        return Err(Refusal::UriTooLong);
+    }
+    let is_http2 = parts.version == Version::HTTP_2;
+    if parts.headers.len() > limits.headers || is_http2 && bytes_in(&parts.headers) > limits.header_bytes.0 {
+        return Err(Refusal::HeadersTooLarge);
+    }
+    Ok(())
+}
+
+/// As HTTP/2 counts them (RFC 9113, 6.5.2).
+fn bytes_in(headers: &HeaderMap) -> u64 {
+    headers.iter().map(|(name, value)| name.as_str().len() as u64 + value.len() as u64 + 32).sum()
 }
 
 /// Makes a received request's headers those of the request to the consumer.
@@ -127,12 +147,13 @@ fn forwarded(headers: &mut HeaderMap, peer: Peer) {
         drop_all(headers, |name| name == header::FORWARDED.as_str() || name.starts_with("x-forwarded-"));
     }
     let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(", ");
-    let chain = if before.is_empty() { peer.address.to_string() } else { format!("{before}, {}", peer.address) };
+    let address = peer.caller.address;
+    let chain = if before.is_empty() { address.to_string() } else { format!("{before}, {address}") };
     if let Ok(value) = HeaderValue::try_from(chain) {
         headers.insert(FORWARDED_FOR, value);
     }
     if let Entry::Vacant(vacant) = headers.entry(FORWARDED_PROTO) {
-        vacant.insert(HeaderValue::from_static("http"));
+        vacant.insert(HeaderValue::from_static(if peer.caller.is_tls { "https" } else { "http" }));
     }
     if !headers.contains_key(&FORWARDED_HOST)
         && let Some(host) = headers.get(header::HOST).cloned()
@@ -158,7 +179,7 @@ mod tests {
     }
 
     fn peer(is_trusted: bool) -> Peer {
-        Peer { address: IpAddr::from([192, 0, 2, 7]), is_trusted }
+        Peer { caller: Caller::new([192, 0, 2, 7].into(), false), is_trusted }
     }
 
     #[test]

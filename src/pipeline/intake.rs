@@ -1,6 +1,5 @@
 //! Reading a request whole: its raw body, bounded in size, time and total, never decompressed.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,10 +11,12 @@ use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::body::Outgoing;
+use super::caller::Caller;
 use super::refusal::Refusal;
+use crate::config::Limits;
 use crate::scheme::Received;
 use crate::telemetry::Limit;
 
@@ -24,16 +25,16 @@ use crate::telemetry::Limit;
 pub struct Delivery {
     pub parts: Parts,
     pub body: Bytes,
-    pub peer: IpAddr,
+    pub caller: Caller,
     /// The body's share of all buffered bytes, given back with the delivery.
     _share: Share,
 }
 
 impl Delivery {
     /// A delivery that was kept.
-    pub fn kept(parts: Parts, body: Bytes, peer: IpAddr) -> Self {
-        let share = Share { of: Buffered::new(u64::MAX), bytes: 0 };
-        Self { parts, body, peer, _share: share }
+    pub fn kept(parts: Parts, body: Bytes, caller: Caller) -> Self {
+        let share = Share { of: Buffered::unbounded(), bytes: 0 };
+        Self { parts, body, caller, _share: share }
     }
 
     /// The delivery as a scheme looks at it.
@@ -109,27 +110,32 @@ async fn discard(mut body: Incoming) {
 }
 
 /// Reads the body. What is certainly too much is refused before its first byte.
-pub async fn read(parts: Parts, body: Inbound, peer: IpAddr, bounds: &Bounds<'_>) -> Result<Delivery, Refusal> {
+pub async fn read(parts: Parts, body: Inbound, caller: Caller, bounds: &Bounds<'_>) -> Result<Delivery, Refusal> {
     let announced = body.announced();
     if announced.unwrap_or(0) > bounds.body_bytes_max {
         return Err(Refusal::TooLarge);
     }
     // What is only announced takes no room: a few heads would shut everybody else out.
     let mut share = bounds.buffered.share();
-    let collected = timeout(bounds.time, collect(body, announced, bounds.body_bytes_max, &mut share)).await;
-    let body = collected.map_err(|_| Refusal::TooSlow)??;
-    Ok(Delivery { parts, body, peer, _share: share })
+    let body = collect(body, announced, bounds, &mut share).await?;
+    Ok(Delivery { parts, body, caller, _share: share })
 }
 
 #[derive(Debug)]
 pub struct Bounds<'a> {
     pub body_bytes_max: u64,
     pub time: Duration,
+    /// Bytes a second, over any stretch.
+    pub rate: u64,
+    /// Long enough for what was lost on the way to be sent again.
+    pub stretch: Duration,
     pub buffered: &'a Buffered,
 }
 
-async fn collect(mut body: Inbound, announced: Option<u64>, max: u64, share: &mut Share) -> Result<Bytes, Refusal> {
-    let Some(first) = body.next_chunk().await? else { return Ok(Bytes::new()) };
+async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds<'_>, share: &mut Share) -> Result<Bytes, Refusal> {
+    let max = bounds.body_bytes_max;
+    let mut haste = Haste::new(bounds);
+    let Some(first) = haste.within(body.next_chunk(), 0).await? else { return Ok(Bytes::new()) };
     if body.is_at_end() && first.len() as u64 <= max {
         // The usual case: one read, no copy.
         share.grow_to(first.len() as u64)?;
@@ -145,9 +151,39 @@ async fn collect(mut body: Inbound, announced: Option<u64>, max: u64, share: &mu
         }
         share.grow_to(size)?;
         whole.extend_from_slice(&bytes);
-        chunk = body.next_chunk().await?;
+        chunk = haste.within(body.next_chunk(), size).await?;
     }
     Ok(whole.freeze())
+}
+
+/// When a body is given up: at the end of its whole time, or of a stretch in which it brought too little.
+struct Haste {
+    end: Instant,
+    /// What a stretch has to bring.
+    least: u64,
+    stretch: Duration,
+    stretch_end: Instant,
+    /// How much there must be for another stretch to begin.
+    wanted: u64,
+}
+
+impl Haste {
+    fn new(bounds: &Bounds<'_>) -> Self {
+        let (now, stretch) = (Instant::now(), bounds.stretch);
+        let least = (u128::from(bounds.rate) * stretch.as_millis() / 1000) as u64;
+        let end = now + bounds.time;
+        let stretch_end = if least == 0 { end } else { now + stretch };
+        Self { end, least, stretch, stretch_end, wanted: least }
+    }
+
+    /// Waits for more, where there are `size` bytes already.
+    async fn within<T>(&mut self, more: impl Future<Output = Result<T, Refusal>>, size: u64) -> Result<T, Refusal> {
+        if self.least > 0 && size >= self.wanted {
+            self.stretch_end = Instant::now() + self.stretch;
+            self.wanted = size.saturating_add(self.least);
+        }
+        timeout_at(self.end.min(self.stretch_end), more).await.map_err(|_| Refusal::TooSlow)?
+    }
 }
 
 /// The bytes of all bodies held at once, in this process.
@@ -155,11 +191,16 @@ async fn collect(mut body: Inbound, announced: Option<u64>, max: u64, share: &mu
 pub struct Buffered {
     held: Arc<AtomicU64>,
     max: u64,
+    max_of_large: u64,
 }
 
 impl Buffered {
-    pub fn new(max: u64) -> Self {
-        Self { held: Arc::default(), max }
+    pub fn new(limits: &Limits) -> Self {
+        Self { held: Arc::default(), max: limits.buffered.0, max_of_large: limits.buffered_large().0 }
+    }
+
+    fn unbounded() -> Self {
+        Self { held: Arc::default(), max: u64::MAX, max_of_large: u64::MAX }
     }
 
     fn share(&self) -> Share {
@@ -178,7 +219,8 @@ impl Share {
         let by = bytes.saturating_sub(self.bytes);
         let before = self.of.held.fetch_add(by, Ordering::Relaxed);
         self.bytes += by;
-        if before + by > self.of.max { Err(Refusal::Limited(Limit::Buffered)) } else { Ok(()) }
+        let max = if bytes > Limits::SMALL_BODY.0 { self.of.max_of_large } else { self.of.max };
+        if before + by > max { Err(Refusal::Limited(Limit::Buffered)) } else { Ok(()) }
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use serde::{Deserialize, Serialize};
 
+use super::caller::Caller;
 use super::identify::BodyDigest;
 use super::intake::Delivery;
 
@@ -18,6 +19,8 @@ struct Head<'a> {
     uri: Cow<'a, str>,
     headers: Vec<(Cow<'a, str>, String)>,
     peer: IpAddr,
+    #[serde(default)]
+    tls: bool,
     id: Option<Cow<'a, str>>,
     /// The fingerprint of the body.
     body: Cow<'a, str>,
@@ -34,7 +37,7 @@ pub struct Kept {
 const VERSION: u8 = 1;
 
 pub fn write(delivery: &Delivery, event_id: Option<&str>, digest: BodyDigest) -> Bytes {
-    let Delivery { parts, body, peer, .. } = delivery;
+    let Delivery { parts, body, caller, .. } = delivery;
     let headers = parts.headers.iter().map(|(name, value)| {
         (Cow::Borrowed(name.as_str()), value.as_bytes().iter().map(|byte| char::from(*byte)).collect::<String>())
     });
@@ -43,7 +46,8 @@ pub fn write(delivery: &Delivery, event_id: Option<&str>, digest: BodyDigest) ->
         method: parts.method.as_str().into(),
         uri: parts.uri.to_string().into(),
         headers: headers.collect(),
-        peer: *peer,
+        peer: caller.address,
+        tls: caller.is_tls,
         id: event_id.map(Cow::Borrowed),
         body: digest.to_string().into(),
     };
@@ -68,7 +72,7 @@ pub fn read(content: &Bytes) -> Option<Kept> {
         request.headers_mut().append(name, value);
     }
     let (parts, ()) = request.into_parts();
-    let delivery = Delivery::kept(parts, content.slice(end + 1..), head.peer);
+    let delivery = Delivery::kept(parts, content.slice(end + 1..), Caller::new(head.peer, head.tls));
     Some(Kept { delivery, event_id: head.id.map(Cow::into_owned), body: BodyDigest::parse(&head.body)? })
 }
 
@@ -88,7 +92,7 @@ mod tests {
             request.headers_mut().append("x-any", HeaderValue::from_bytes(value).unwrap());
         }
         request.headers_mut().insert("content-type", "application/json".parse().unwrap());
-        Delivery::kept(request.into_parts().0, Bytes::from_static(body), [127, 0, 0, 1].into())
+        Delivery::kept(request.into_parts().0, Bytes::from_static(body), Caller::new([127, 0, 0, 1].into(), true))
     }
 
     #[test]
@@ -101,7 +105,7 @@ mod tests {
             assert_eq!(body, digest());
             assert_eq!(event_id.as_deref(), Some("evt_1:\u{e9}"));
             assert_eq!((after.parts.method, after.parts.uri), (before.parts.method, before.parts.uri));
-            assert_eq!((after.parts.headers, after.body, after.peer), (before.parts.headers, before.body, before.peer));
+            assert_eq!((after.parts.headers, after.body, after.caller), (before.parts.headers, before.body, before.caller));
         }
         assert_eq!(read(&write(&delivery("/", b""), None, digest())).unwrap().event_id, None);
     }

@@ -10,6 +10,7 @@ pub mod audience;
 pub mod body;
 pub mod bound;
 pub mod bypass;
+pub mod caller;
 pub mod flight;
 mod former;
 pub mod headers;
@@ -21,6 +22,7 @@ pub mod keyring;
 pub mod listener;
 pub mod once;
 pub mod plan;
+pub mod rate;
 pub mod refusal;
 pub mod reply;
 pub mod route;
@@ -29,7 +31,6 @@ mod settling;
 pub mod upstream;
 pub mod verify;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -51,7 +52,8 @@ use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
 use accept::Accepted;
 use audience::{Ended, News, end_of, end_of_accepted};
 use body::{Outgoing, ReplyBody};
-use bound::Bound;
+use bound::{Bound, Place};
+use caller::Caller;
 use flight::{Ending, Flights, Follower, Joined, Lead};
 use headers::{Peer, Told};
 use identify::{EventId, EventKey};
@@ -59,6 +61,7 @@ use intake::{Bounds, Buffered, Delivery, Inbound};
 use keyring::{Keyring, Need, Unavailable};
 use once::{Event, Standing};
 use plan::Plan;
+use rate::FailurePaces;
 use refusal::Refusal;
 use reply::{End, Reply};
 use route::{Found, Route, Slot};
@@ -88,6 +91,8 @@ pub struct Pipeline {
     pub upstreams: Arc<Upstreams>,
     /// How many attempts may be under way, with or without their senders.
     pub attempts: Bound,
+    /// How fast attempts at one event may fail, where that is bounded.
+    pub failures: Option<Arc<FailurePaces>>,
     /// Attempts that go on without their sender; stopping waits for them.
     pub tasks: TaskTracker,
     /// Cancelled when what was never sent must be let go.
@@ -100,9 +105,9 @@ impl Pipeline {
     }
 
     /// Answers one request. Its record is closed on every path; a future dropped here is a sender that hung up.
-    pub async fn handle(self: Arc<Self>, request: Request<Incoming>, peer: SocketAddr) -> Response<ReplyBody> {
+    pub async fn handle(self: Arc<Self>, request: Request<Incoming>, caller: Caller) -> Response<ReplyBody> {
         let mut record = Record::open();
-        let end = self.run(request, peer, &mut record).await;
+        let end = self.run(request, caller, &mut record).await;
         let (outcome, reason) = (reply::outcome(&end), reply::reason(&end));
         if let Some(limit) = end.as_ref().err().and_then(Refusal::limit) {
             self.telemetry.limited(limit);
@@ -112,23 +117,25 @@ impl Pipeline {
         response
     }
 
-    async fn run(self: &Arc<Self>, request: Request<Incoming>, peer: SocketAddr, record: &mut Record) -> End {
+    async fn run(self: &Arc<Self>, request: Request<Incoming>, caller: Caller, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
         let body = Inbound::new(&parts, body);
+        headers::within(&parts, &self.config().limits)?;
         let found = self.plan.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
         let route = match found {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
-                let (parts, body) = self.pass(upstream, true, parts, body.stream(), peer).await?;
+                let (parts, body) = self.pass(upstream, true, parts, body.stream(), caller).await?;
                 return Ok(Reply::Passed { parts, body });
             }
         };
         record.provider(&route.watch);
+        self.refuse_foreign(&route, caller, &parts)?;
         record.traced(self.telemetry.begin(Kind::Server, &parts.headers, now));
         if body.is_at_end()
             && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
         {
-            return self.answer_challenge(challenge, &route, parts, Bytes::new(), peer).await;
+            return self.answer_challenge(challenge, &route, parts, Bytes::new(), caller).await;
         }
         let may_be_challenge = route.provider.handshakes.iter().any(Handshake::is_unsigned_body);
         if !may_be_challenge {
@@ -136,13 +143,11 @@ impl Pipeline {
         }
 
         let (reading, step) = (Instant::now(), record.trace().step("intake"));
-        let max = route.provider.max_body.0;
-        let bounds = Bounds { body_bytes_max: max, time: self.config().limits.body_timeout, buffered: &self.buffered };
-        let delivery = intake::read(parts, body, peer.ip(), &bounds).await?;
+        let delivery = intake::read(parts, body, caller, &self.bounds(&route)).await?;
         record.body_took(reading.elapsed());
         drop(step);
         if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {
-            return self.answer_challenge(challenge, &route, delivery.parts, Bytes::new(), peer).await;
+            return self.answer_challenge(challenge, &route, delivery.parts, Bytes::new(), caller).await;
         }
 
         let step = record.trace().step("verify");
@@ -158,11 +163,12 @@ impl Pipeline {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {
                 let delivery = verified.into_delivery();
-                return self.answer_challenge(challenge, &route, delivery.parts, delivery.body, peer).await;
+                return self.answer_challenge(challenge, &route, delivery.parts, delivery.body, caller).await;
             }
         }
 
         route.refuse_other_method(&verified.delivery().parts.method)?;
+        route.keep_pace()?;
         let is_queued = route.provider.mode == Mode::Queue && verified.proof().is_some();
         // What goes into the queue is under way there.
         let slot = if is_queued { None } else { route.slot()? };
@@ -205,6 +211,24 @@ impl Pipeline {
             Err(Unavailable(why)) => Err(Refusal::KeysUnavailable(why)),
             Ok(held) => Ok(Some(held)),
         }
+    }
+
+    fn bounds(&self, route: &Route) -> Bounds<'_> {
+        let limits = &self.config().limits;
+        Bounds {
+            body_bytes_max: route.provider.max_body.0,
+            time: limits.body_timeout,
+            rate: limits.body_rate.0,
+            stretch: limits.header_timeout,
+            buffered: &self.buffered,
+        }
+    }
+
+    /// What comes from outside of the provider's networks is not looked at any further.
+    fn refuse_foreign(&self, route: &Route, caller: Caller, parts: &Parts) -> Result<(), Refusal> {
+        let Some(networks) = &route.provider.allow_networks else { return Ok(()) };
+        let origin = caller.origin(&parts.headers, self.config().trusted_proxies.as_deref().unwrap_or_default());
+        if caller::has(networks, origin) { Ok(()) } else { Err(Refusal::ForeignNetwork) }
     }
 
     /// What is certainly unsigned is refused before its body is read.
@@ -312,10 +336,12 @@ impl Pipeline {
     ) -> Result<Ended, Refusal> {
         let (tell, told) = oneshot::channel();
         let began = Instant::now();
-        let Some(place) = self.attempts.take() else {
-            let refusal = Refusal::Limited(Limit::Attempts);
-            lead.inspect(|lead| lead.end(Ending::Refused(refusal.clone())));
-            return Err(refusal);
+        let place = match self.place_for(&event) {
+            Ok(place) => place,
+            Err(refusal) => {
+                lead.inspect(|lead| lead.end(Ending::Refused(refusal.clone())));
+                return Err(refusal);
+            }
         };
         let attempt = Arc::clone(self).once(event, lead, tell);
         self.tasks.spawn(async move {
@@ -333,6 +359,15 @@ impl Pipeline {
                 Err(late)
             }
         }
+    }
+
+    /// A place among the attempts that are under way, unless the last ones at this event failed too fast.
+    fn place_for(&self, event: &Event) -> Result<Place, Refusal> {
+        let paces = self.failures.as_deref().zip(event.standing.key());
+        if let Some(retry_after) = paces.and_then(|(paces, key)| paces.wait(key)) {
+            return Err(Refusal::TooOften { limit: Limit::AttemptsPerEvent, retry_after });
+        }
+        self.attempts.take().ok_or(Refusal::Limited(Limit::Attempts))
     }
 
     /// Waits for the outcome of a copy that is under way in this process.
@@ -375,12 +410,12 @@ impl Pipeline {
     }
 
     /// Answers a challenge, or passes it on; neither claims anything.
-    async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Parts, body: Bytes, peer: SocketAddr) -> End {
+    async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Parts, body: Bytes, caller: Caller) -> End {
         match challenge {
             Challenge::Answer(answer) => Ok(Reply::Challenge(answer)),
             Challenge::PassOn => {
                 let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
-                let (parts, body) = self.pass(upstream, preserve_path, parts, Outgoing::Whole(Full::new(body)), peer).await?;
+                let (parts, body) = self.pass(upstream, preserve_path, parts, Outgoing::Whole(Full::new(body)), caller).await?;
                 Ok(Reply::Relayed { parts, body, outcome: Outcome::Handshake, reason: "a challenge, passed on".into() })
             }
         }
@@ -393,16 +428,16 @@ impl Pipeline {
         preserve_path: bool,
         parts: Parts,
         body: Outgoing,
-        peer: SocketAddr,
+        caller: Caller,
     ) -> Result<(Box<http::response::Parts>, ReplyBody), Refusal> {
-        let peer = Peer::of(peer.ip(), self.config().trusted_proxies.as_deref());
+        let peer = Peer::of(caller, self.config().trusted_proxies.as_deref());
         let told = Told { event_id: None, attempt: None, mark: None, trace: None };
         let request = upstream::request(upstream, preserve_path, parts, body, peer, told);
         let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };
         match self.upstreams.send(upstream, request, patience, || Ok(())).await {
             Ok((response, used)) => {
                 let (parts, body) = response.into_parts();
-                Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used)))
+                Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used, None)))
             }
             Err(error @ ForwardError::NotSent(_)) => Err(Refusal::Unreachable(error.to_string().into())),
             Err(error @ ForwardError::Unknown(_)) => {

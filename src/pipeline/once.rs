@@ -398,6 +398,9 @@ impl Pipeline {
         let settlement = settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()));
         if let (Some(attempt), true) = (attempt, settlement != Settlement::Complete) {
             route.watch.failed_at(attempt);
+            if let Some((paces, key)) = self.failures.as_deref().zip(hold.as_ref().map(|hold| &hold.claim().key)) {
+                paces.failed(key);
+            }
         }
         match (&hold, settlement) {
             (Some(hold), Settlement::Complete) => {
@@ -415,7 +418,7 @@ impl Pipeline {
     /// Sends the delivery to the consumer, renewing the lease while the call runs.
     async fn forward(&self, event: Event, call: &Call<'_>, hold: Option<&Hold<'_>>) -> Sent {
         let delivery = event.verified.into_delivery();
-        let peer = Peer::of(delivery.peer, self.config().trusted_proxies.as_deref());
+        let peer = Peer::of(delivery.caller, self.config().trusted_proxies.as_deref());
         let mut step = call.trace.call("forward");
         let trace = call.trace.onward(&step);
         let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark, trace };

@@ -21,6 +21,12 @@ pub enum Refusal {
     MethodNotAllowed {
         allow: Arc<str>,
     },
+    /// The target is longer than any provider's.
+    UriTooLong,
+    /// Too many header fields, or too many bytes in them.
+    HeadersTooLarge,
+    /// It comes from outside of the provider's networks.
+    ForeignNetwork,
     /// The body is larger than the provider's limit.
     TooLarge,
     /// The body did not come in time.
@@ -55,6 +61,11 @@ pub enum Refusal {
     Deadline,
     /// A bound of this process.
     Limited(Limit),
+    /// More of them than may come in a time.
+    TooOften {
+        limit: Limit,
+        retry_after: Duration,
+    },
     /// The queue takes nothing more.
     QueueFull(Shortage),
     StoreDown(Arc<str>),
@@ -91,6 +102,9 @@ impl Refusal {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::ForeignNetwork => StatusCode::FORBIDDEN,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::BrokenBody | Self::BadRequest(_) | Self::MissingId | Self::BadId(_) => StatusCode::BAD_REQUEST,
@@ -104,6 +118,7 @@ impl Refusal {
             | Self::LeaseOver
             | Self::Deadline
             | Self::Limited(_)
+            | Self::TooOften { .. }
             | Self::QueueFull(_)
             | Self::StoreDown(_)
             | Self::LeaseLost
@@ -118,6 +133,9 @@ impl Refusal {
         match self {
             Self::NotFound => "not_found",
             Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::UriTooLong => "uri_too_long",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::ForeignNetwork => "address_not_allowed",
             Self::TooLarge => "body_too_large",
             Self::TooSlow => "body_too_slow",
             Self::BrokenBody => "body_broken",
@@ -129,7 +147,7 @@ impl Refusal {
             Self::BadId(_) => "bad_event_id",
             Self::Conflict => "conflict",
             Self::InFlight { .. } | Self::LeaseOver | Self::Deadline => "in_flight",
-            Self::Limited(_) => "limited",
+            Self::Limited(_) | Self::TooOften { .. } => "limited",
             Self::QueueFull(_) => "queue_full",
             Self::StoreDown(_) => "store_down",
             Self::Unreachable(_) => "upstream_unreachable",
@@ -145,6 +163,7 @@ impl Refusal {
         match self {
             Self::NotFound
             | Self::MethodNotAllowed { .. }
+            | Self::ForeignNetwork
             | Self::BrokenBody
             | Self::BadRequest(_)
             | Self::Unverified { .. }
@@ -152,7 +171,13 @@ impl Refusal {
             | Self::KeysUnavailable(_)
             | Self::BadId(_) => Outcome::Rejected,
             Self::MissingId => Outcome::NoId,
-            Self::TooLarge | Self::TooSlow | Self::Limited(_) | Self::QueueFull(_) => Outcome::Limited,
+            Self::UriTooLong
+            | Self::HeadersTooLarge
+            | Self::TooLarge
+            | Self::TooSlow
+            | Self::Limited(_)
+            | Self::TooOften { .. }
+            | Self::QueueFull(_) => Outcome::Limited,
             Self::Conflict => Outcome::Conflict,
             Self::InFlight { .. } | Self::LeaseOver | Self::Deadline | Self::Interrupted => Outcome::InFlight,
             Self::StoreDown(_) => Outcome::StoreDown,
@@ -166,7 +191,7 @@ impl Refusal {
     /// When the provider may try again; `None` where trying again would not help.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::InFlight { retry_after } => Some(*retry_after),
+            Self::InFlight { retry_after } | Self::TooOften { retry_after, .. } => Some(*retry_after),
             Self::LeaseOver => Some(Duration::from_secs(1)),
             _ if self.status() == StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER),
             _ => None,
@@ -176,7 +201,10 @@ impl Refusal {
     /// The bound that was reached, if that is what it was.
     pub fn limit(&self) -> Option<Limit> {
         match self {
-            Self::Limited(limit) => Some(*limit),
+            Self::Limited(limit) | Self::TooOften { limit, .. } => Some(*limit),
+            Self::UriTooLong => Some(Limit::Uri),
+            Self::HeadersTooLarge => Some(Limit::Headers),
+            Self::ForeignNetwork => Some(Limit::Networks),
             Self::TooLarge => Some(Limit::Body),
             Self::TooSlow => Some(Limit::BodyTime),
             Self::QueueFull(_) => Some(Limit::Queue),
@@ -189,6 +217,9 @@ impl Refusal {
         match self {
             Self::NotFound => "no provider is configured at this path".into(),
             Self::MethodNotAllowed { allow } => format!("this path takes {allow}").into(),
+            Self::UriTooLong => "the request's target is longer than is taken".into(),
+            Self::HeadersTooLarge => "there are more header fields, or more bytes in them, than are taken".into(),
+            Self::ForeignNetwork => "this provider does not deliver from this address".into(),
             Self::TooLarge => "the body is larger than this provider's limit".into(),
             Self::TooSlow => "the body did not arrive in time".into(),
             Self::BrokenBody => "the body broke off".into(),
@@ -206,7 +237,7 @@ impl Refusal {
                 "no outcome in time: an attempt at this event is under way, or ended unknown and holds it until its lease is over"
                     .into()
             }
-            Self::Limited(limit) => format!("a limit is reached: {}", limit.as_str()).into(),
+            Self::Limited(limit) | Self::TooOften { limit, .. } => format!("a limit is reached: {}", limit.as_str()).into(),
             Self::QueueFull(shortage) => format!("nothing was accepted: {}", shortage.as_str()).into(),
             Self::StoreDown(why) => format!("the store cannot be asked ({why}); nothing was forwarded").into(),
             Self::Unreachable(why) => format!("released: {why}; the next copy will be forwarded").into(),

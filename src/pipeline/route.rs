@@ -13,6 +13,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::bypass::Bypass;
+use super::rate::Pace;
 use super::refusal::Refusal;
 use crate::config::{Config, Mode, PathPattern, Provider, Upstream};
 use crate::store::backlog::Lane;
@@ -25,6 +26,8 @@ pub struct Route {
     pub watch: Arc<ProviderWatch>,
     /// Deliveries that may be under way at once, where that is bounded.
     slots: Option<(usize, Arc<Semaphore>)>,
+    /// How many deliveries may come in a time, where that is bounded.
+    pace: Option<Arc<Pace>>,
     /// An operator may want done events forwarded again for a while.
     pub bypass: Arc<Bypass>,
     /// Its letters, in queue mode.
@@ -49,9 +52,11 @@ impl Route {
         }
         // Those under way hold their places among the same number.
         let same_slots = |max: usize| before.and_then(|before| before.slots.clone()).filter(|(were, _)| *were == max);
+        let same_pace = |rate| before.and_then(|before| before.pace.clone()).filter(|pace| pace.rate() == rate);
         Self {
             watch: Arc::new(telemetry.watch(provider)),
             slots: provider.max_concurrent.map(|max| same_slots(max).unwrap_or_else(|| (max, Arc::new(Semaphore::new(max))))),
+            pace: provider.rate_limit.map(|rate| same_pace(rate).unwrap_or_else(|| Arc::new(Pace::new(rate)))),
             provider: Arc::clone(provider),
             bypass: before.map(|before| Arc::clone(&before.bypass)).unwrap_or_default(),
             lane: Lane::new(namespace, &provider.name),
@@ -65,6 +70,12 @@ impl Route {
     pub fn slot(&self) -> Result<Option<Slot>, Refusal> {
         let taken = self.slots.as_ref().map(|(_, slots)| Arc::clone(slots).try_acquire_owned()).transpose();
         taken.map_err(|_| Refusal::Limited(Limit::Concurrency))
+    }
+
+    /// Refuses what is more than may come in a time.
+    pub fn keep_pace(&self) -> Result<(), Refusal> {
+        let taken = self.pace.as_ref().map_or(Ok(()), |pace| pace.take());
+        taken.map_err(|retry_after| Refusal::TooOften { limit: Limit::Rate, retry_after })
     }
 
     /// Whether there may be letters of its events.

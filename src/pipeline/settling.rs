@@ -6,12 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::answer::Answer;
 use super::audience::Audience;
+use super::body::Measure;
 use super::flight::Ending;
 use super::hold::Hold;
 use super::identify::EventKey;
@@ -19,12 +21,12 @@ use super::once::{Call, Sent};
 use super::refusal::Refusal;
 use super::reply::{End, Reply, Shared};
 use super::settle::{Settlement, passable};
-use super::upstream::{ForwardError, NotSent, Unknown};
+use super::upstream::{ForwardError, NotSent, Unknown, Used};
 use super::{Pipeline, now};
 use crate::config::{OnDuplicate, Settle};
 use crate::failpoint::Failpoint;
 use crate::store::{self, Completed, Done, Mark, Released, Store, StoredReply};
-use crate::telemetry::{Outcome, StoreOp};
+use crate::telemetry::{Limit, Outcome, StoreOp};
 
 /// How long a failure waits for its release to be stored, so that an immediate retry finds it.
 const RELEASE_WAIT: Duration = Duration::from_millis(250);
@@ -36,12 +38,20 @@ impl Pipeline {
     /// Reads the consumer's answer, if there is one.
     pub(super) async fn listen(&self, call: &Call<'_>, sent: Sent) -> Spoken {
         match sent {
-            Ok((response, used)) => {
-                let kept_max = usize::try_from(self.config().limits.answer.0).unwrap_or(usize::MAX);
-                Spoken::Answer(Answer::read(response, used, kept_max, call.deadline).await)
-            }
+            Ok((response, used)) => Spoken::Answer(self.read_answer(response, used, call.deadline).await),
             Err(error) => Spoken::Silence(error),
         }
+    }
+
+    /// Reads an answer as far as one is kept.
+    pub(crate) async fn read_answer(&self, response: Response<Incoming>, used: Used, deadline: Instant) -> Answer {
+        let limits = &self.config().limits;
+        let kept_max = usize::try_from(limits.answer.0).unwrap_or(usize::MAX);
+        let measure = || Measure {
+            left: limits.answer_max.0.saturating_sub(limits.answer.0),
+            exceeded: self.telemetry.metrics.limited(Limit::Answer).clone(),
+        };
+        Answer::read(response, used, kept_max, measure, deadline).await
     }
 
     /// The consumer accepted the event: the store and the sender are told at the same time.

@@ -10,7 +10,6 @@ use super::dispatch::LOOK;
 use super::resign::resign;
 use super::schedule;
 use crate::failpoint::Failpoint;
-use crate::pipeline::answer::Answer;
 use crate::pipeline::body::Outgoing;
 use crate::pipeline::headers::{Peer, Told};
 use crate::pipeline::hold::{Leased, Tenure};
@@ -111,8 +110,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     // The consumer's answer is read to its end, so that its connection can be used again; nobody else wants it.
     let listening = async {
         if let Ok((response, used)) = sent {
-            let kept_max = usize::try_from(pipeline.config().limits.answer.0).unwrap_or(usize::MAX);
-            Answer::read(response, used, kept_max, began + provider.upstream_timeout).await;
+            pipeline.read_answer(response, used, began + provider.upstream_timeout).await;
         }
     };
     let settling = async {
@@ -152,7 +150,7 @@ impl Errand<'_> {
 
     async fn send(&self, delivery: Delivery, event_id: Option<&str>, slip: &Slip, trace: &Trace) -> Sent {
         let (pipeline, provider) = (self.pipeline, &self.route.provider);
-        let peer = Peer::of(delivery.peer, pipeline.config().trusted_proxies.as_deref());
+        let peer = Peer::of(delivery.caller, pipeline.config().trusted_proxies.as_deref());
         let mut step = trace.call("forward");
         let told = Told { event_id, attempt: Some(slip.attempt), mark: slip.doubt, trace: trace.onward(&step) };
         let body = Outgoing::Whole(Full::new(delivery.body));

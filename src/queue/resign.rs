@@ -16,17 +16,17 @@ pub(super) fn resign(provider: &Provider, delivery: Delivery, waited: Duration, 
     if waited < tolerance / PART || !provider.scheme.can_be_signed() {
         return (delivery, false);
     }
-    let Delivery { mut parts, body, peer, .. } = delivery;
+    let Delivery { mut parts, body, caller, .. } = delivery;
     let mut draft =
         Draft { method: parts.method.clone(), uri: parts.uri.clone(), headers: parts.headers.clone(), body: body.clone() };
     match provider.scheme.sign(key, &mut draft, now) {
         Ok(()) => {
             (parts.uri, parts.headers) = (draft.uri, draft.headers);
-            (Delivery::kept(parts, draft.body, peer), true)
+            (Delivery::kept(parts, draft.body, caller), true)
         }
         Err(why) => {
             tracing::warn!(provider = provider.name, why, "a signature could not be made anew: delivered as it was");
-            (Delivery::kept(parts, body, peer), false)
+            (Delivery::kept(parts, body, caller), false)
         }
     }
 }
@@ -40,6 +40,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, Environment};
+    use crate::pipeline::caller::Caller;
     use crate::scheme::{Disproof, preset};
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -71,7 +72,7 @@ mod tests {
         }
         provider.scheme.sign(&provider.keys[0], &mut draft, then()).ok()?;
         (parts.uri, parts.headers) = (draft.uri, draft.headers);
-        Some((provider, Delivery::kept(parts, draft.body, [127, 0, 0, 1].into())))
+        Some((provider, Delivery::kept(parts, draft.body, Caller::new([127, 0, 0, 1].into(), false))))
     }
 
     #[test]

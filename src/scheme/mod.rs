@@ -21,7 +21,7 @@ pub mod locate;
 mod multipart;
 mod place;
 pub mod preset;
-mod public_key;
+pub mod public_key;
 mod public_url;
 mod scene;
 mod secret_form;

@@ -1,5 +1,7 @@
 //! Public keys as providers hand them out: PEM, a certificate, DER, or the bare key.
 
+use std::time::SystemTime;
+
 use data_encoding::BASE64;
 
 use super::algorithm::Verifier;
@@ -55,17 +57,41 @@ fn of_spki(der: &[u8]) -> Option<&[u8]> {
 
 /// The SubjectPublicKeyInfo of a certificate. Who signed the certificate is not asked: it comes from a pinned place.
 fn of_certificate(der: &[u8]) -> Option<Vec<u8>> {
+    // Number, algorithm, issuer, validity, subject; then the key.
+    let fields = fields_behind(der, 5)?;
+    let (_, rest) = tagged(fields, SEQUENCE)?;
+    Some(fields[..fields.len() - rest.len()].to_vec())
+}
+
+/// When a certificate ends.
+pub fn not_after(der: &[u8]) -> Option<SystemTime> {
+    let (validity, _) = tagged(fields_behind(der, 3)?, SEQUENCE)?;
+    let (_, end) = any(validity)?;
+    let (text, _) = any(end)?;
+    let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    // RFC 5280, 4.1.2.5: two digits of the year until 2049, four from then on.
+    let digits = match (digits.len(), digits) {
+        (12, year) if *year >= *"5" => format!("19{year}"),
+        (12, year) => format!("20{year}"),
+        _ => digits.to_owned(),
+    };
+    let part = |from: usize, to: usize| digits.get(from..to);
+    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    let (hour, minute, second) = (part(8, 10)?, part(10, 12)?, part(12, 14)?);
+    humantime::parse_rfc3339(&format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z")).ok()
+}
+
+/// What follows the first `count` fields of a certificate, its version not counted.
+fn fields_behind(der: &[u8], count: usize) -> Option<&[u8]> {
     let (certificate, _) = tagged(der, SEQUENCE)?;
     let (mut fields, _) = tagged(certificate, SEQUENCE)?;
-    // A version, where there is one; number, algorithm, issuer, validity, subject; then the key.
     if fields.first() == Some(&0xa0) {
         fields = any(fields)?.1;
     }
-    for _ in 0..5 {
+    for _ in 0..count {
         fields = any(fields)?.1;
     }
-    let (_, rest) = tagged(fields, SEQUENCE)?;
-    Some(fields[..fields.len() - rest.len()].to_vec())
+    Some(fields)
 }
 
 /// What stands in the value with this tag, and what follows it.
@@ -114,6 +140,18 @@ mod tests {
         assert!(read(Verifier::EcdsaP256Sha256, ED25519.as_bytes()).is_err());
         assert!(read(Verifier::RsaPkcs1Sha256, ED25519.as_bytes()).is_err());
         assert!(read(Verifier::Ed25519, &[0; BYTES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn the_end_of_a_certificate_is_read_in_both_forms() {
+        let key = rcgen::KeyPair::generate().unwrap();
+        for (year, seconds) in [(2027, 1_798_761_600), (2049, 2_493_072_000), (2060, 2_840_140_800)] {
+            let mut params = rcgen::CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+            params.not_after = rcgen::date_time_ymd(year, 1, 1);
+            let certificate = params.self_signed(&key).unwrap();
+            assert_eq!(not_after(certificate.der()), Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)));
+        }
+        assert_eq!(not_after(b"\x30\x03\x30\x01\x00"), None);
     }
 
     #[test]

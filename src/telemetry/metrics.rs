@@ -54,6 +54,7 @@ pub struct Metrics {
     pub store_breaker_open: IntGauge,
     pub store_resets: IntCounter,
     pub clock_skew: Gauge,
+    pub tls_expiry: IntGauge,
     written_back: [IntCounter; Amends::ALL.len()],
 }
 
@@ -246,6 +247,10 @@ impl Metrics {
             store_breaker_open: families.gauge("store_breaker_open", "Whether deliveries no longer wait for the store.")?,
             store_resets: families.counter("store_resets_total", "Times the store was found to have lost data.")?,
             clock_skew: families.float("clock_skew_seconds", "By how much the store's clock is ahead of this one.")?,
+            tls_expiry: families.gauge(
+                "tls_expiry_timestamp_seconds",
+                "When the certificate of the listening side ends; 0 where there is none.",
+            )?,
             written_back: families.each(
                 "written_back_total",
                 "Events handled while the store was down, by what came of telling it afterwards.",

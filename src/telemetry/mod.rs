@@ -19,7 +19,7 @@ use prometheus::IntGauge;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::config::{Provider, Share};
+use crate::config::{Provider, Share, Tls};
 use crate::scheme::Disproof;
 use crate::store::backlog::Tally;
 use crate::store::{Done, Mark, StoreError, StoreErrorKind, WrittenBack};
@@ -117,6 +117,12 @@ impl Telemetry {
     /// Why the configuration that was read last is not the one that is run.
     pub fn refused(&self) -> MutexGuard<'_, Option<String>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The certificate that the listening side shows from now on.
+    pub fn certificate(&self, tls: Option<&Tls>) {
+        let expires = tls.and_then(|tls| tls.expires?.duration_since(SystemTime::UNIX_EPOCH).ok());
+        self.metrics.tls_expiry.set(expires.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX)));
     }
 
     pub fn limited(&self, limit: Limit) {

@@ -95,11 +95,31 @@ words!(
         Body = "body",
         BodyTime = "body_time",
         Buffered = "buffered",
+        /// The request's target is too long.
+        Uri = "uri",
+        /// Too many header fields, or too many bytes in them.
+        Headers = "headers",
+        HeaderTime = "header_time",
+        /// A reply was not taken in time.
+        ReplyTime = "reply_time",
         Connections = "connections",
+        ConnectionsPerAddress = "connections_per_address",
+        /// A connection without a request was closed to make room for another.
+        Crowded = "crowded",
+        /// Request after request was given up on one connection.
+        Resets = "resets",
+        /// It came from outside of the networks that may deliver.
+        Networks = "networks",
+        /// More deliveries of a provider than its rate allows.
+        Rate = "rate",
         Concurrency = "concurrency",
         Attempts = "attempts",
+        /// Attempts at one event failed faster than they may.
+        AttemptsPerEvent = "attempts_per_event",
         Waiters = "waiters",
         Queue = "queue",
+        /// The consumer's answer does not end.
+        Answer = "answer",
     }
 );
 

@@ -36,11 +36,13 @@ macro_rules! on_each_lasting_store {
 }
 
 mod admin;
+mod bounds;
 mod commands;
 mod crash;
 mod deadlines;
 mod faithful;
 mod file_store;
+mod front_tls;
 mod handshake;
 mod hang_up;
 mod instances;

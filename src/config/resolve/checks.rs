@@ -93,8 +93,9 @@ fn path_goes_to_one_place(draft: &Draft<'_>) {
 
 fn body_fits_the_buffers(draft: &Draft<'_>, limits: &Limits) {
     let max_body = draft.policy.door.max_body;
-    if max_body > limits.buffered {
-        let what = format!("{max_body} is more than all bodies together may take, {}", limits.buffered);
+    let (all, large) = (limits.buffered, limits.buffered_large());
+    if max_body > all || max_body > large.max(Limits::SMALL_BODY) {
+        let what = format!("{max_body} is more than large bodies together may take, {large} of {all}");
         draft.section.error("max_body", what, "raise buffered in [limits], or write less here");
     }
 }

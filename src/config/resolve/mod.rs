@@ -18,6 +18,7 @@ mod section;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod top;
 mod trace;
 
@@ -64,10 +65,10 @@ pub(super) fn admin_token(root: &Table, context: &Context<'_>) -> Option<Secret>
 /// Resolves the whole tree. `None` only where a problem has been noted.
 pub(super) fn config<'a>(root: &'a Table, context: &Context<'a>) -> Option<Config> {
     let root = context.section(root, String::new());
-    root.reader().pending(&["tls"]);
     let mut sections = Vec::new();
     let top = Top::read(&root);
     let store = read(&root, "store", &mut sections, store::resolve);
+    let tls = read(&root, "tls", &mut sections, tls::resolve);
     let limits = read(&root, "limits", &mut sections, limits::resolve);
     let log = read(&root, "log", &mut sections, log::resolve);
     let trace = read(&root, "trace", &mut sections, trace::resolve);
@@ -89,6 +90,7 @@ pub(super) fn config<'a>(root: &'a Table, context: &Context<'a>) -> Option<Confi
         readiness: top.readiness,
         workers: top.workers,
         store,
+        tls,
         limits,
         log,
         trace,

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use http::StatusCode;
+use ipnet::IpNet;
 
 use crate::config::reader::{At, Found, FromNode};
 use crate::config::scalar::OrNone;
 use crate::config::tree::Node;
 use crate::config::written::{AsWritten, quoted};
 use crate::config::{
-    Ambiguous, Dedupe, Fingerprint, InFlight, MissingId, Mode, OnConflict, OnDuplicate, OnStoreDown, Settle, Size, Statuses,
-    Upstream,
+    Ambiguous, Dedupe, Fingerprint, InFlight, MissingId, Mode, OnConflict, OnDuplicate, OnStoreDown, Rate, Settle, Size,
+    Statuses, Upstream,
 };
 
 use super::section::{NOT_SET, Section};
@@ -164,6 +165,8 @@ pub(super) struct Door {
     pub(super) reject_body: bool,
     pub(super) max_body: Size,
     pub(super) max_concurrent: Option<usize>,
+    pub(super) rate_limit: Option<Rate>,
+    pub(super) allow_networks: Option<Vec<IpNet>>,
 }
 
 impl Door {
@@ -174,6 +177,8 @@ impl Door {
             reject_body: section.or("reject_body", true),
             max_body: section.at_least("max_body", MAX_BODY, Size(1)),
             max_concurrent: max_concurrent(section),
+            rate_limit: section.or("rate_limit", OrNone(None)).0,
+            allow_networks: allow_networks(section),
         }
     }
 }
@@ -193,6 +198,14 @@ fn max_concurrent(section: &Section<'_>) -> Option<usize> {
         section.refuse("max_concurrent", "is nought: no delivery would be let in", "write a number, or \"none\"");
     }
     most
+}
+
+fn allow_networks(section: &Section<'_>) -> Option<Vec<IpNet>> {
+    let networks = section.or::<OrNone<Vec<IpNet>>>("allow_networks", OrNone(None)).0;
+    if networks.as_ref().is_some_and(Vec::is_empty) {
+        section.refuse("allow_networks", "is empty: no delivery would be let in", "write the sender's networks, or \"none\"");
+    }
+    networks
 }
 
 /// A duration that a store counts in seconds: rounded up, since forgetting early is the worse mistake.

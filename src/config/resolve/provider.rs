@@ -14,7 +14,7 @@ use super::top::Top;
 use super::{Context, checks};
 
 /// Part of the design and not built yet.
-const PENDING: &[&str] = &["replay_guard", "rate_limit", "allow_networks"];
+const PENDING: &[&str] = &["replay_guard"];
 
 /// Where nobody knows how long the provider tries: an outage this long is no blip, and most try for longer.
 const CLOSED_MAX: Duration = Duration::from_secs(15 * 60);
@@ -103,6 +103,8 @@ impl<'a> Draft<'a> {
             reject_body: door.reject_body,
             max_body: door.max_body,
             max_concurrent: door.max_concurrent,
+            rate_limit: door.rate_limit,
+            allow_networks: door.allow_networks,
             settings,
         })
     }

@@ -160,6 +160,11 @@ impl Consumer {
         self.counts().get(event).copied().unwrap_or(0)
     }
 
+    /// Waits until it has seen so many requests.
+    pub async fn saw(&self, count: usize) {
+        eventually(&format!("{count} requests"), async || (self.seen().len() >= count).then_some(())).await;
+    }
+
     /// Waits until an event has arrived this often.
     pub async fn arrived(&self, event: &str, times: usize) {
         eventually("an event at the consumer", async || (self.count(event) >= times).then_some(())).await;

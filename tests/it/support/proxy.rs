@@ -155,6 +155,13 @@ impl Proxy {
         eventually(&what, is_there).await;
     }
 
+    /// Waits until a counter has come to this, or further.
+    pub async fn counted_at_least(&self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let what = format!("{name} {labels:?} at {value} or more");
+        let is_there = async || (self.metrics().await.value(name, labels) >= value).then_some(());
+        eventually(&what, is_there).await;
+    }
+
     /// Waits until so many deliveries of a provider have ended so.
     pub async fn ended(&self, provider: &str, outcome: &str, count: f64) {
         self.counted("hookonce_deliveries_total", &[("provider", provider), ("outcome", outcome)], count).await;

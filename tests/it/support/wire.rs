@@ -33,6 +33,17 @@ impl Wire {
         self.stream.write_all(bytes).await.unwrap();
     }
 
+    /// Says this, unless the other side has closed.
+    pub async fn try_say(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// Whether something has come back by now.
+    pub fn has_answer(&mut self) -> bool {
+        let _ = self.stream.try_read_buf(&mut self.read);
+        !self.read.is_empty()
+    }
+
     /// Reads one answer: its head, and its body by its `Content-Length`.
     pub async fn answer(&mut self) -> Answer {
         loop {

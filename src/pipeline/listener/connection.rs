@@ -1,0 +1,234 @@
+//! One connection from its first byte to its last: TLS where that is configured, HTTP/1.1 or HTTP/2, and the time it may take.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderValue, Version, header};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::presence::{Over, Presence};
+use crate::config::Limits;
+use crate::pipeline::caller::Caller;
+use crate::pipeline::plan::Door;
+use crate::telemetry::Limit;
+
+/// hyper keeps this many headers on the stack; another number costs an allocation a request.
+const HEADERS_ON_STACK: usize = 100;
+/// An HTTP/2 peer that does not answer a ping for this long is gone.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_WAIT: Duration = Duration::from_secs(10);
+/// Streams that a peer has reset before they were looked at: the library's own bound, stated.
+const RESETS_PENDING_MAX: usize = 20;
+/// Streams that were reset because of what the peer did wrong. The library allows a thousand; nobody errs that often.
+const ERRORS_MAX: usize = 100;
+/// A request that is on its way when the door closes is still heard: a long way takes this long.
+const LAST_WORD: Duration = Duration::from_millis(250);
+
+/// What serves every connection of a runtime.
+#[derive(Clone, Debug)]
+pub struct Server(Arc<auto::Builder<TokioExecutor>>);
+
+/// What a connection is served with.
+#[derive(Clone, Debug)]
+pub struct House {
+    pub server: Server,
+    pub door: Arc<Door>,
+    /// Answers say that no more are to be asked for.
+    pub draining: CancellationToken,
+    /// What is idle ends; what is under way goes on.
+    pub stop: CancellationToken,
+}
+
+/// How a connection ended, where that was not the sender's wish.
+#[derive(Debug)]
+pub enum Ended {
+    Over(Over),
+    Failed(Failure),
+}
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+impl Ended {
+    /// The bound that was reached, if that is what it was.
+    pub fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::Over(Over::Head) => Some(Limit::HeaderTime),
+            Self::Over(Over::Reply) => Some(Limit::ReplyTime),
+            Self::Over(Over::Abandoned) => Some(Limit::Resets),
+            Self::Over(Over::Crowded) => Some(Limit::Crowded),
+            Self::Over(Over::Idle) => None,
+            Self::Failed(error) => {
+                let error: &hyper::Error = error.downcast_ref()?;
+                if error.is_parse_too_large() {
+                    return Some(Limit::Headers);
+                }
+                let refused = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
+                let is_flood = refused.is_some_and(|error| error.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM));
+                is_flood.then_some(Limit::Resets)
+            }
+        }
+    }
+}
+
+impl Server {
+    pub fn new(limits: &Limits) -> Self {
+        let header_bytes = usize::try_from(limits.header_bytes.0).unwrap_or(usize::MAX);
+        let mut server = auto::Builder::new(TokioExecutor::new());
+        let mut http1 = server.http1();
+        // The connection's own watch tells a head that does not come from a connection that nobody uses for a while.
+        http1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(header_bytes.max(8192));
+        if limits.headers != HEADERS_ON_STACK {
+            http1.max_headers(limits.headers);
+        }
+        server
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(u32::try_from(limits.streams).unwrap_or(u32::MAX))
+            // What is a little too large is refused by us, and counted.
+            .max_header_list_size(u32::try_from(header_bytes.saturating_mul(2)).unwrap_or(u32::MAX))
+            .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+            .max_local_error_reset_streams(ERRORS_MAX)
+            .keep_alive_interval(Some(PING_EVERY))
+            .keep_alive_timeout(PING_WAIT);
+        Self(Arc::new(server))
+    }
+}
+
+impl House {
+    /// Serves a connection to its end.
+    pub async fn serve(self, stream: TcpStream, peer: SocketAddr, presence: Arc<Presence>) -> Result<(), Ended> {
+        // Small replies go out at once.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = self.door.pipeline().config().tls.as_ref().map(|tls| Arc::clone(&tls.server)) else {
+            return self.converse(stream, Caller::new(peer.ip(), false), presence).await;
+        };
+        let greeting = TlsAcceptor::from(tls).accept(stream);
+        let stream = tokio::select! {
+            greeted = greeting => greeted.map_err(|error| Ended::Failed(error.into()))?,
+            over = presence.over() => return Err(Ended::Over(over)),
+            () = self.stop.cancelled() => return Ok(()),
+        };
+        self.converse(stream, Caller::new(peer.ip(), true), presence).await
+    }
+
+    /// Answers requests on it, for as long as it keeps its times; after a stop, to the end of what was begun.
+    async fn converse(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        caller: Caller,
+        presence: Arc<Presence>,
+    ) -> Result<(), Ended> {
+        let stream = Watched { stream, presence: Arc::clone(&presence) };
+        let mut connection = pin!(self.connection(stream, caller, &presence));
+        let mut is_closing = false;
+        loop {
+            let over = tokio::select! {
+                // The connection first: what has come by the end of its time is read.
+                biased;
+                ended = connection.as_mut() => return ended.map_err(Ended::Failed),
+                over = presence.over() => over,
+                // Told to shut down, hyper closes a connection unread that it has not read from yet, or that is idle.
+                () = self.closed(), if !is_closing => Over::Idle,
+            };
+            match over {
+                Over::Idle if is_closing => return Ok(()),
+                // What was written last may not have been taken yet, and what is under way goes on.
+                Over::Idle => {
+                    is_closing = true;
+                    presence.close();
+                    connection.as_mut().graceful_shutdown();
+                }
+                over => return Err(Ended::Over(over)),
+            }
+        }
+    }
+
+    /// The door is closed, and what was on its way has been heard.
+    async fn closed(&self) {
+        self.stop.cancelled().await;
+        sleep(LAST_WORD).await;
+    }
+
+    fn connection<S>(
+        &self,
+        stream: Watched<S>,
+        caller: Caller,
+        presence: &Arc<Presence>,
+    ) -> impl GracefulConnection<Error = Failure> + use<S>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (door, draining, presence) = (Arc::clone(&self.door), self.draining.clone(), Arc::clone(presence));
+        let service = service_fn(move |request| {
+            let (pipeline, draining, version) = (door.pipeline(), draining.clone(), request.version());
+            let asked = presence.asked(version);
+            async move {
+                let mut response = pipeline.handle(request, caller).await;
+                // Whoever keeps a connection learns of its end with an answer, and not when it sends the next delivery.
+                if draining.is_cancelled() && version < Version::HTTP_2 {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                let is_success = response.status().is_success();
+                Ok::<_, Infallible>(response.map(|body| asked.replied(body, is_success)))
+            }
+        });
+        self.server.0.serve_connection(TokioIo::new(stream), service).into_owned()
+    }
+}
+
+/// A stream that tells when something is read from it.
+#[derive(Debug)]
+struct Watched<S> {
+    stream: S,
+    presence: Arc<Presence>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.presence.spoke();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+}

@@ -1,0 +1,204 @@
+//! Who is connected: how many in all and from one address, and who has to go when there is no room.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::presence::Presence;
+use crate::config::Limits;
+use crate::pipeline::bound::{Bound, Place};
+use crate::telemetry::Limit;
+
+/// The connections of all runtimes.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    all: Bound,
+    addresses: Arc<Addresses>,
+}
+
+#[derive(Debug)]
+struct Addresses {
+    max: Option<usize>,
+    // A std mutex: held to count one connection, never across an await.
+    held: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// A connection's place among all, and among those of its address.
+#[derive(Debug)]
+pub struct Seat {
+    _of_all: Place,
+    _of_address: Option<AddressPlace>,
+}
+
+#[derive(Debug)]
+struct AddressPlace {
+    addresses: Arc<Addresses>,
+    address: IpAddr,
+}
+
+impl Crowd {
+    pub fn new(limits: &Limits) -> Self {
+        let addresses = Addresses { max: limits.connections_per_address, held: Mutex::default() };
+        Self { all: Bound::new(limits.connections), addresses: Arc::new(addresses) }
+    }
+
+    /// A seat for a connection from `address`, or which bound is in the way. Where there is no room, `make_room` is asked for
+    /// somebody who goes. A peer that speaks for many is not counted by its address.
+    pub fn seat(&self, address: IpAddr, is_trusted: bool, make_room: impl FnOnce() -> bool) -> Result<Seat, Limit> {
+        let of_address = match self.addresses.max.filter(|_| !is_trusted) {
+            None => None,
+            Some(max) => Some(self.addresses.take(network_of(address), max).ok_or(Limit::ConnectionsPerAddress)?),
+        };
+        let of_all = self.all.take().or_else(|| make_room().then(|| self.all.take_beyond())).ok_or(Limit::Connections)?;
+        Ok(Seat { _of_all: of_all, _of_address: of_address })
+    }
+}
+
+impl Addresses {
+    fn take(self: &Arc<Self>, address: IpAddr, max: usize) -> Option<AddressPlace> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.entry(address).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(AddressPlace { addresses: Arc::clone(self), address })
+    }
+}
+
+impl Drop for AddressPlace {
+    fn drop(&mut self) {
+        let mut held = self.addresses.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What one subscriber has: an address, or in IPv6 a network of 64 bits.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) >> 64 << 64;
+            Ipv6Addr::from(network).into()
+        }
+        address => address,
+    }
+}
+
+/// The connections of one runtime in the order they came. Those that have ended are cleared away by and by.
+#[derive(Debug, Default)]
+pub struct Line {
+    present: VecDeque<Weak<Presence>>,
+    /// How long it was when it was cleared last.
+    cleared: usize,
+}
+
+/// How many are looked at to find one that can go.
+const LOOKS: usize = 64;
+/// Below this a line is not worth clearing.
+const SHORT: usize = 1024;
+
+impl Line {
+    pub fn add(&mut self, presence: &Arc<Presence>) {
+        if self.present.len() >= SHORT.max(2 * self.cleared) {
+            self.present.retain(|present| present.strong_count() > 0);
+            self.cleared = self.present.len();
+        }
+        self.present.push_back(Arc::downgrade(presence));
+    }
+
+    /// Shows somebody out with whom nothing is under way: whoever was never answered with success, before others; the oldest
+    /// first. Tells whether there was one.
+    pub fn show_one_out(&mut self) -> bool {
+        let mut welcome = None;
+        for _ in 0..LOOKS.min(self.present.len()) {
+            let Some(weak) = self.present.pop_front() else { break };
+            let Some(presence) = weak.upgrade() else { continue };
+            if !presence.is_quiet() {
+                self.present.push_back(weak);
+            } else if presence.is_welcome() {
+                welcome = welcome.or(Some(presence));
+                self.present.push_back(weak);
+            } else {
+                presence.show_out();
+                return true;
+            }
+        }
+        welcome.inspect(|presence| presence.show_out()).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::Version;
+
+    use super::super::presence::Patience;
+    use super::*;
+    use crate::pipeline::body::ReplyBody;
+
+    fn present(line: &mut Line) -> Arc<Presence> {
+        let presence = Presence::new(Patience { head: Duration::from_secs(10), idle: Duration::from_secs(75) });
+        line.add(&presence);
+        presence
+    }
+
+    #[test]
+    fn an_address_has_its_share_and_gets_it_back() {
+        let addresses = Arc::new(Addresses { max: Some(2), held: Mutex::default() });
+        let crowd = Crowd { all: Bound::new(100), addresses };
+        let seat = |address: &str| crowd.seat(address.parse().unwrap(), false, || false);
+        let first = seat("192.0.2.1").unwrap();
+        let _second = seat("::ffff:192.0.2.1").unwrap();
+        assert_eq!(seat("192.0.2.1").unwrap_err(), Limit::ConnectionsPerAddress);
+        let _other = seat("192.0.2.2").unwrap();
+        drop(first);
+        let _again = seat("192.0.2.1").unwrap();
+        let _network = [seat("2001:db8::1").unwrap(), seat("2001:db8::ffff").unwrap()];
+        assert_eq!(seat("2001:db8::2").unwrap_err(), Limit::ConnectionsPerAddress);
+        let _next = seat("2001:db8:0:1::1").unwrap();
+        assert!(crowd.seat("192.0.2.1".parse().unwrap(), true, || false).is_ok(), "whoever speaks for many is not counted");
+    }
+
+    #[test]
+    fn a_full_house_has_room_for_one_more_only_where_somebody_goes() {
+        let crowd = Crowd { all: Bound::new(1), addresses: Arc::new(Addresses { max: None, held: Mutex::default() }) };
+        let address = "192.0.2.1".parse().unwrap();
+        let _first = crowd.seat(address, false, || false).unwrap();
+        assert_eq!(crowd.seat(address, false, || false).unwrap_err(), Limit::Connections);
+        assert!(crowd.seat(address, false, || true).is_ok());
+    }
+
+    #[test]
+    fn the_oldest_stranger_goes_first_and_nobody_who_is_busy() {
+        let mut line = Line::default();
+        assert!(!line.show_one_out());
+        let (busy, welcome, stranger) = (present(&mut line), present(&mut line), present(&mut line));
+        let asked = busy.asked(Version::HTTP_11);
+        drop(welcome.asked(Version::HTTP_11).replied(ReplyBody::whole("ok"), true));
+        let shown_out = |presence: &Arc<Presence>| presence.is_asked_to_go();
+        assert!(line.show_one_out());
+        assert_eq!([&busy, &welcome, &stranger].map(shown_out), [false, false, true]);
+        drop(stranger);
+        assert!(line.show_one_out());
+        assert_eq!([&busy, &welcome].map(shown_out), [false, true]);
+        drop(welcome);
+        assert!(!line.show_one_out(), "what is under way is not cut off");
+        drop(asked);
+        assert!(line.show_one_out());
+    }
+
+    #[test]
+    fn those_who_have_left_take_no_room_in_the_line() {
+        let mut line = Line::default();
+        for _ in 0..10 * SHORT {
+            drop(present(&mut line));
+        }
+        assert!(line.present.len() <= SHORT);
+    }
+}
