@@ -7,6 +7,7 @@ use std::{fmt, io};
 use bytes::Bytes;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as WriteBatch, PersistMode};
 
+use super::mend::mend;
 use super::{local, millis};
 use crate::store::cells::{FOR_EVER, Held, StoreError, StoreErrorKind};
 
@@ -31,6 +32,7 @@ pub(super) struct Tables {
 
 impl Tables {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        mend(path)?;
         Self::open_engine(path).map_err(|error| cannot_open(path, &error))
     }
 
