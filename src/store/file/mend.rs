@@ -21,11 +21,13 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::journal::numbers;
-use super::local;
+use super::{local, manifest};
 use crate::store::cells::StoreError;
 
 const START: u8 = 1;
@@ -42,6 +44,9 @@ const SECTOR: usize = 512;
 const ZEROS: [u8; 16] = [0; 16];
 /// What is read at once, and what is left out of memory where it is empty: a new journal is 64 MiB of zeros.
 const PIECE: usize = 64 << 10;
+/// Whoever had the directory before may be about to leave it: as patient as the engine.
+const LOOKS: usize = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// Bytes looked at in search of a whole batch, all attempts together: what was stored may look like the beginning of one
 /// at every place.
 const SEARCH_MAX: usize = 1 << 30;
@@ -51,6 +56,7 @@ pub(super) fn mend(directory: &Path) -> Result<(), StoreError> {
     let held = held(directory).map_err(|error| local(directory, &error))?;
     // Otherwise the store is new, or in use by another: the engine knows what to do and to say.
     let Some(_held) = held else { return Ok(()) };
+    manifest::check(directory)?;
     let mut journals = numbers(directory).map_err(|error| local(directory, &error))?;
     journals.sort_unstable();
     let mut is_followed = false;
@@ -69,11 +75,14 @@ fn held(directory: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+    for _ in 0..LOOKS {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => thread::park_timeout(BETWEEN_LOOKS),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
+    Ok(None)
 }
 
 /// Tells whether anything whole is in it. `is_followed`: something whole is in a later one.
