@@ -107,9 +107,10 @@ fn cannot_open(path: &Path, error: &fjall::Error) -> StoreError {
         fjall::Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             local(path, &"holds a store whose making was interrupted, with nothing in it yet: remove the directory")
         }
-        // The kernel's words say it all, unless they are that something is missing.
+        // The kernel's words say it all, unless they only come of a file that is missing or cut short.
         fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error))
-            if error.raw_os_error().is_some() && error.kind() != io::ErrorKind::NotFound =>
+            if error.raw_os_error().is_some()
+                && !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
         {
             local(path, error)
         }
