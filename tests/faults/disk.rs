@@ -194,10 +194,14 @@ async fn after_a_flush_that_failed_nothing_more_is_taken_until_the_next_start() 
     knows_all(&again, &consumer, 3).await;
 }
 
+fn newest_journal(store: &Path) -> PathBuf {
+    let files = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == "jnl")).max().unwrap()
+}
+
 /// Takes the last bytes that were written off the newest journal, as a power cut does.
 fn tear_journal(store: &Path) {
-    let journals = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
-    let newest: PathBuf = journals.filter(|path| path.extension().is_some_and(|end| end == "jnl")).max().unwrap();
+    let newest = newest_journal(store);
     let mut bytes = std::fs::read(&newest).unwrap();
     let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
     bytes[end - 20..=end].fill(0);
@@ -220,4 +224,35 @@ async fn a_journal_whose_end_was_torn_off_has_all_that_came_before() {
     knows_all(&again, &consumer, 20).await;
     // What was torn off is the completion of the last event, which is why that is in doubt.
     assert_eq!(consumer.count("e19"), 2);
+}
+
+#[tokio::test]
+async fn a_journal_damaged_before_its_end_is_not_cut_short_but_named_with_the_way_out() {
+    let (consumer, folder) = (Consumer::answering(200).await, tempfile::tempdir().unwrap());
+    let store = folder.path().join("events");
+    let setup = on_files(&consumer, &store);
+    let mut instance = Instance::start(&setup).await;
+    for index in 0..20 {
+        assert_eq!(instance.send(&stripe(&format!("e{index}"))).await.outcome(), "forwarded");
+    }
+    all_flushed(&instance).await;
+    instance.kill();
+    let journal = newest_journal(&store);
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let key = b"stripe:e10";
+    let last = bytes.windows(key.len()).rposition(|window| window == key).unwrap();
+    bytes[last] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+
+    let config = NamedTempFile::new().unwrap();
+    std::fs::write(config.path(), setup.text()).unwrap();
+    let mut refused = Program::start(hookonce().args(["run", "--config"]).arg(config.path()));
+    assert_eq!(refused.ended().await.code(), Some(1), "{}", refused.err());
+    let said = refused.err();
+    assert!(said.contains("is damaged at byte"), "{said}");
+    let way_out = said.split('`').find(|words| words.starts_with("truncate ")).unwrap();
+    assert!(Command::new("sh").args(["-c", way_out]).status().unwrap().success(), "{way_out}");
+    let again = Instance::start(&setup).await;
+    // All that was settled before the damage is known.
+    knows_all(&again, &consumer, 10).await;
 }

@@ -108,11 +108,16 @@ impl Journal {
 }
 
 pub(super) fn newest_number(directory: &Path) -> io::Result<u64> {
-    let mut newest = None;
+    let newest = numbers(directory)?.into_iter().max();
+    newest.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the store's directory holds no journal"))
+}
+
+/// The numbers of all journals there are, in no order.
+pub(super) fn numbers(directory: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".jnl")?.parse().ok());
-        newest = newest.max(number);
+        numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".jnl")?.parse::<u64>().ok()));
     }
-    newest.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the store's directory holds no journal"))
+    Ok(numbers)
 }

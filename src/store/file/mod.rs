@@ -21,6 +21,8 @@
 mod floors;
 mod health;
 mod journal;
+mod manifest;
+mod mend;
 mod sweep;
 mod tables;
 mod writer;

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::time::Duration;
-use std::{fmt, io};
+use std::{fmt, io, panic};
 
 use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch as WriteBatch, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch as WriteBatch, PersistMode};
 
+use super::mend::mend;
 use super::{local, millis};
 use crate::store::cells::{FOR_EVER, Held, StoreError, StoreErrorKind};
 
@@ -31,7 +32,11 @@ pub(super) struct Tables {
 
 impl Tables {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_engine(path).map_err(|error| cannot_open(path, &error))
+        mend(path)?;
+        match panic::catch_unwind(|| Self::open_engine(path)) {
+            Ok(opened) => opened.map_err(|error| cannot_open(path, &error)),
+            Err(_) => Err(damaged(path, &"the engine has panicked")),
+        }
     }
 
     fn open_engine(path: &Path) -> fjall::Result<Self> {
@@ -102,14 +107,27 @@ fn cannot_open(path: &Path, error: &fjall::Error) -> StoreError {
         fjall::Error::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             local(path, &"holds a store whose making was interrupted, with nothing in it yet: remove the directory")
         }
-        error => local(path, &said(error)),
+        // The kernel's words say it all, unless they only come of a file that is missing or cut short.
+        fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error))
+            if error.raw_os_error().is_some()
+                && !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
+        {
+            local(path, error)
+        }
+        error => damaged(path, &said(error)),
     }
+}
+
+/// What no start mends.
+pub(super) fn damaged(path: &Path, what: &dyn fmt::Display) -> StoreError {
+    let way_out = "restore the store's directory from a copy, or begin with an empty one, to which all events are new";
+    local(path, &format!("is damaged ({what}): {way_out}"))
 }
 
 /// The engine's errors in the kernel's words, where they are the kernel's.
 pub(super) fn said(error: &fjall::Error) -> String {
     match error {
-        fjall::Error::Io(error) => error.to_string(),
+        fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => error.to_string(),
         fjall::Error::Poisoned => "an earlier write or flush in the background".into(),
         error => error.to_string(),
     }

@@ -1,6 +1,8 @@
 //! What cannot be seen from outside: what is left on disk, and what the engine is trusted with.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -145,4 +147,116 @@ async fn after_a_failed_flush_nothing_more_is_written() {
     assert!(cells.read("before").await.unwrap().is_some(), "reads go on");
     assert_eq!(cells.read("after").await.unwrap(), None);
     cells.close().await.unwrap();
+}
+
+/// Where a file is damaged, and how.
+#[derive(Debug)]
+enum Damage {
+    CutAt(usize),
+    Flipped { byte: usize, bit: usize },
+}
+
+impl Damage {
+    fn of(file: &Path, dice: &mut impl FnMut(usize) -> usize) -> Self {
+        let mut bytes = fs::read(file).unwrap();
+        let byte = dice(bytes.len());
+        let damage = if dice(3) == 0 { Self::CutAt(byte) } else { Self::Flipped { byte, bit: dice(8) } };
+        match damage {
+            Self::CutAt(length) => bytes.truncate(length),
+            Self::Flipped { byte, bit } => bytes[byte] ^= 1 << bit,
+        }
+        fs::write(file, bytes).unwrap();
+        damage
+    }
+}
+
+/// Cells in tables and in the journal.
+async fn settled_store() -> TempDir {
+    let (directory, cells) = open();
+    for number in 0..100 {
+        cells.put_new(&format!("in a table:{number}"), "x".repeat(100).into(), LONG).await.unwrap();
+    }
+    let flush = |batch: &mut super::Batch<'_>| {
+        for table in [&batch.tables.cells, &batch.tables.ends] {
+            table.rotate_memtable_and_wait().unwrap();
+        }
+        Ok(())
+    };
+    cells.ask(Until::Written, flush).await.unwrap();
+    for number in 0..20 {
+        cells.put_new(&format!("in the journal:{number}"), "x".repeat(100).into(), LONG).await.unwrap();
+    }
+    cells.close().await.unwrap();
+    // Once more, so that the journal is as long as what is in it.
+    FileCells::open(directory.path()).unwrap().close().await.unwrap();
+    directory
+}
+
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            files.extend(files_in(&path));
+        } else if path.metadata().unwrap().len() > 0 {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Reads everything and writes; gives the errors.
+async fn used(cells: &FileCells) -> Vec<StoreErrorKind> {
+    let mut errors = Vec::new();
+    for number in 0..100 {
+        errors.extend(cells.read(&format!("in a table:{number}")).await.err());
+    }
+    errors.extend(cells.walk("", None).await.err());
+    errors.extend(cells.put("new", "x".into(), LONG).await.err());
+    errors.into_iter().map(|error| error.kind).collect()
+}
+
+#[tokio::test]
+async fn a_damaged_file_makes_the_store_neither_hang_nor_panic() {
+    let intact = settled_store().await;
+    let mut state = 42_u64;
+    let mut dice = |sides: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % sides
+    };
+    for file in files_in(intact.path()) {
+        for _ in 0..4 {
+            let (copy, name) = (tempfile::tempdir().unwrap(), file.strip_prefix(intact.path()).unwrap());
+            let copied = Command::new("cp").arg("-rT").args([intact.path(), copy.path()]).status().unwrap();
+            assert!(copied.success());
+            let damage = Damage::of(&copy.path().join(name), &mut dice);
+            let what = format!("{}: {damage:?}", name.display());
+            match FileCells::open(copy.path()) {
+                Ok(cells) => {
+                    // Whatever cannot be read is an error of its own, by no later than the budget.
+                    let errors = used(&cells).await;
+                    assert!(errors.iter().all(|kind| *kind == StoreErrorKind::Local), "{what}: {errors:?}");
+                    cells.close().await.unwrap();
+                }
+                Err(error) => assert!(error.to_string().contains("is damaged"), "{what}: {error}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_tables_with_a_wrong_bit_is_named() {
+    let intact = settled_store().await;
+    let lists = files_in(&intact.path().join("keyspaces/1")).into_iter();
+    let newest = lists.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with('v')).max().unwrap();
+    let whole = fs::read(&newest).unwrap();
+    for byte in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[byte] ^= 0x40;
+        fs::write(&newest, bytes).unwrap();
+        let error = FileCells::open(intact.path()).unwrap_err().to_string();
+        assert!(error.contains("keyspaces/1: is damaged (its files `v"), "{byte}: {error}");
+    }
+    fs::write(&newest, whole).unwrap();
+    FileCells::open(intact.path()).unwrap().close().await.unwrap();
 }

@@ -130,8 +130,8 @@ fn with_log(text: &str) -> String {
 pub async fn serving(program: &Program) -> (SocketAddr, SocketAddr) {
     eventually("the program says that it serves", async || {
         let log = program.err();
-        // How a command says that it cannot go on.
-        assert!(!log.contains("hookonce: "), "{log}");
+        // How a command says that it cannot go on, and how it ends without wanting to.
+        assert!(!log.contains("hookonce: ") && !log.contains("panicked at"), "{log}");
         let line = log.lines().find(|line| line.contains("serving") && line.contains("listen"))?;
         Some((field(line, "listen")?.parse().unwrap(), field(line, "admin")?.parse().unwrap()))
     })
