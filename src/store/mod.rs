@@ -19,6 +19,7 @@
 
 pub mod any;
 pub mod backlog;
+mod binding;
 pub mod breaker;
 mod bypass;
 pub mod cells;
@@ -33,6 +34,7 @@ pub mod recent;
 pub mod redis;
 pub mod reserve;
 mod rows;
+mod sightings;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -42,6 +44,7 @@ use tokio::time::Instant;
 
 use crate::pipeline::identify::{BodyDigest, EventKey};
 pub use any::{AnyCells, StoreSource};
+pub use binding::{Binder, Bound};
 use breaker::Breaker;
 use cells::{AtAge, Cells, Change, Held, Step, Swapped};
 pub use cells::{Cursor, StoreError, StoreErrorKind};

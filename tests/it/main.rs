@@ -55,6 +55,7 @@ mod queue;
 mod redelivery;
 mod refusals;
 mod reload;
+mod replay;
 mod silence;
 mod stop;
 mod store_down;

@@ -27,6 +27,7 @@ macro_rules! on_every_store {
 }
 
 mod backlog;
+mod binding;
 mod contract;
 mod file;
 mod fleeting;

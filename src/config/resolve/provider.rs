@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::config::reader::Layer;
 use crate::config::tree::{Entry, Table, Value};
 use crate::config::written::quoted;
-use crate::config::{Limits, OnConflict, OnStoreDown, Provider};
+use crate::config::{Limits, OnConflict, OnStoreDown, Provider, ReplayGuard};
 
 use super::identity::{self, Identity};
 use super::policy::{Derived, Policy};
@@ -14,7 +14,7 @@ use super::top::Top;
 use super::{Context, checks};
 
 /// Part of the design and not built yet.
-const PENDING: &[&str] = &["replay_guard", "rate_limit", "allow_networks"];
+const PENDING: &[&str] = &["rate_limit", "allow_networks"];
 
 /// Where nobody knows how long the provider tries: an outage this long is no blip, and most try for longer.
 const CLOSED_MAX: Duration = Duration::from_secs(15 * 60);
@@ -91,6 +91,7 @@ impl<'a> Draft<'a> {
             in_flight: copies.in_flight,
             on_duplicate: copies.on_duplicate,
             on_conflict: copies.on_conflict,
+            replay_guard: copies.replay_guard,
             complete_on: outcomes.complete_on,
             release_on: outcomes.release_on,
             ambiguous: outcomes.ambiguous,
@@ -130,6 +131,8 @@ fn derived(identity: &Identity) -> Derived {
     Derived {
         // Where the signature covers the id, another body is still the same event: such bodies differ legitimately.
         on_conflict: if identity.has_signed_id() { OnConflict::Duplicate } else { OnConflict::Forward },
+        // Nobody can give a captured delivery another id where the signature covers that.
+        replay_guard: if identity.has_signed_id() { ReplayGuard::Off } else { ReplayGuard::Observe },
         // A 503 helps only where the provider comes back and bears it.
         on_store_down: if identity.cannot_be_put_off() { OnStoreDown::Local } else { OnStoreDown::Closed },
         closed_max: identity.retry_window.map_or(CLOSED_MAX, |window| window / 4),
@@ -143,7 +146,12 @@ pub(super) fn check_defaults(section: Section<'_>) {
     Policy::read(
         &section,
         None,
-        Derived { on_conflict: OnConflict::Forward, on_store_down: OnStoreDown::Closed, closed_max: CLOSED_MAX },
+        Derived {
+            on_conflict: OnConflict::Forward,
+            replay_guard: ReplayGuard::Observe,
+            on_store_down: OnStoreDown::Closed,
+            closed_max: CLOSED_MAX,
+        },
     );
     section.finish();
 }
