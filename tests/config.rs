@@ -364,6 +364,7 @@ fn example_variables() -> Environment {
             "FEED_VERIFY_TOKEN",
             "JOBS_SECRET",
             "COLLECTOR_KEY",
+            "HOOKONCE_SEAL",
         ]
         .map(|name| (name, secret)),
     )
@@ -408,7 +409,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 125);
+    assert_eq!(seen, 126);
 }
 
 #[test]
@@ -430,6 +431,7 @@ fn example_shows_the_defaults() {
         "trusted_proxies",
         "workers",
         "ca_file",
+        "seal",
         "url",
         "namespace",
         "upstream",

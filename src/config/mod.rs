@@ -95,6 +95,8 @@ pub struct StoreConfig {
     pub timeout: Duration,
     /// A CA certificate for `rediss://`, beside the public roots.
     pub ca_file: Option<PathBuf>,
+    /// What values are sealed with, so that nobody else's are taken for ours. `None`: they are not.
+    pub seal: Option<Secret>,
 }
 
 impl StoreConfig {

@@ -34,6 +34,7 @@ pub mod recent;
 pub mod redis;
 pub mod reserve;
 mod rows;
+pub mod seal;
 mod sightings;
 
 use std::sync::Arc;
@@ -54,6 +55,7 @@ pub use keeping::Keeping;
 pub use marker::Marker;
 pub use queue::{Enqueued, ToQueue};
 pub use reserve::{Reserve, WrittenBack};
+use seal::Sealed;
 
 /// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
 const TURNS: usize = 8;
@@ -205,7 +207,7 @@ pub struct Remembered {
 
 /// The contract, on any cells.
 #[derive(Clone, Debug)]
-pub struct Store<C = AnyCells> {
+pub struct Store<C = Sealed<AnyCells>> {
     cells: C,
     breaker: Arc<Breaker>,
 }

@@ -67,7 +67,7 @@ impl Reserve {
         Self {
             recent: Recent::new(usize::try_from(recent_max.0).unwrap_or(usize::MAX)),
             sightings: Sightings::default(),
-            local: Store::new(AnyCells::Memory(cells.clone())),
+            local: Store::new(AnyCells::Memory(cells.clone()).into()),
             cells,
             in_use: AtomicBool::new(false),
             unsure: Mutex::default(),

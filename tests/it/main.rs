@@ -56,6 +56,7 @@ mod redelivery;
 mod refusals;
 mod reload;
 mod replay;
+mod seal;
 mod silence;
 mod stop;
 mod store_down;

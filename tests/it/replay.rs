@@ -345,3 +345,26 @@ async fn a_thousand_replays_are_told_of_in_few_lines() {
     assert!((1..10).contains(&lines.len()), "{lines:?}");
     assert_eq!((lines[0]["level"].as_str(), lines[0]["event"].as_str()), (Some("WARN"), Some("copy-0")), "{lines:?}");
 }
+
+#[tokio::test]
+async fn the_rights_that_are_documented_are_enough() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let lines: Vec<&str> =
+        include_str!("../../docs/redis.md").lines().filter(|line| line.starts_with("ACL SETUSER hookonce ")).collect();
+    for line in [lines[0], lines[3]] {
+        let words: Vec<&str> = line.split(' ').map(|word| if word == "~billing:*" { "~test:*" } else { word }).collect();
+        let () = redis.ask(&words).await;
+    }
+    let url = format!("redis://hookonce:PASSWORD@{}", redis.address());
+    for mode in ["sync", "queue"] {
+        let setup = enforcing(&consumer, &url).github(&format!("mode = \"{mode}\"")).table("[queue]\naccept_loss = true");
+        let proxy = setup.start();
+        let real = github(mode);
+        proxy.send(&real).await;
+        proxy.in_state("github", mode, "done").await;
+        assert_eq!(proxy.send(&captured(&real, &format!("{mode}-again"))).await.outcome(), "duplicate", "{mode}");
+        assert_eq!(proxy.send(&real.clone().without("x-github-delivery")).await.outcome(), "duplicate", "{mode}");
+        assert_eq!(consumer.count(mode), 1);
+        proxy.stop().await;
+    }
+}

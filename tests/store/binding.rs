@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::support::{
     ClusterRedis, File, Fixture, LEASE, LONG_LEASE, Memory, RETENTION, Redis, RedisWithLeastRights, RedisWithScriptsOnly,
-    SentinelRedis, accepted, digest, event_key, first_claim, next_claim, terms,
+    SealedMemory, SealedRedis, SentinelRedis, accepted, digest, event_key, first_claim, next_claim, terms,
 };
 
 on_every_store! {

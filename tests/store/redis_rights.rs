@@ -67,7 +67,7 @@ async fn everything_with_letters(process: &RedisProcess, cells: &RedisCells) -> 
     assert_eq!(cells.append(&lane, first.clone(), room).await?, Appended::Added);
     let second = letter();
     assert_eq!(cells.append(&lane, second.clone(), room).await?, Appended::Added);
-    let terms = TakeTerms { lease: RETENTION, most: 9, bytes: 9, token };
+    let terms = TakeTerms { lease: RETENTION, most: 9, bytes: 9, token, trusts_cells: true };
     let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
     assert!(cells.extend(&lane, &holding, RETENTION).await?);
     assert!(cells.postpone(&lane, &holding, slip.clone(), Duration::ZERO).await?);
