@@ -103,7 +103,10 @@ impl<C> Sealed<C> {
     }
 
     fn close(&self, key: &str, value: Bytes) -> Bytes {
-        self.seal.as_ref().map_or(value.clone(), |seal| seal.close(&[key], &value))
+        match &self.seal {
+            Some(seal) => seal.close(&[key], &value),
+            None => value,
+        }
     }
 
     fn open(&self, key: &str, stored: Bytes) -> Result<Bytes, StoreError> {

@@ -1,5 +1,8 @@
 //! A captured delivery under a fresh id: marked or answered as a duplicate, and never at the price of the real event.
 
+use hookonce::config::Fingerprint;
+use hookonce::pipeline::identify::{EventKey, fingerprint};
+
 use crate::support::consumer::{Act, Consumer, Gate};
 use crate::support::eventually;
 use crate::support::instance::Instance;
@@ -366,5 +369,28 @@ async fn the_rights_that_are_documented_are_enough() {
         assert_eq!(proxy.send(&real.clone().without("x-github-delivery")).await.outcome(), "duplicate", "{mode}");
         assert_eq!(consumer.count(mode), 1);
         proxy.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_say_holds_nothing_up_where_it_must_not() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let mut keys = Keys::of(&redis);
+    for (policy, status) in [("closed", 503), ("local", 200), ("open", 200)] {
+        let proxy = enforcing(&consumer, &redis.url()).github(&format!("on_store_down = \"{policy}\"")).start();
+        let delivery = github(policy);
+        // The id can be claimed; of what is signed the store says something that nobody understands.
+        let cell = EventKey::binding("test", "github", fingerprint(&Fingerprint::Body, &delivery.body));
+        keys.put(&cell, "x", 1000);
+        assert_eq!(proxy.send(&delivery).await.status, status, "{policy}");
+        if status == 200 {
+            assert_eq!(consumer.seen().pop().unwrap().mark(), Some("store-down"), "{policy}");
+            continue;
+        }
+        // Its claim was never used: the next delivery need not wait for it, and is not in doubt.
+        proxy.in_state("github", policy, "failed").await;
+        keys.remove(&cell);
+        assert_eq!(proxy.send(&delivery).await.outcome(), "forwarded");
+        assert_eq!(marks(&consumer), [marked(policy, None)]);
     }
 }
