@@ -66,7 +66,7 @@ fn every_bad_file_is_refused_with_exactly_its_text() {
         let problems = load_file(file, &VARIABLES.into()).map(|_| ()).unwrap_err();
         assert_eq!(report(&problems), expected(file), "{}", file.display());
     }
-    assert_eq!(files.len(), 22);
+    assert_eq!(files.len(), 21);
 }
 
 #[test]
@@ -364,6 +364,7 @@ fn example_variables() -> Environment {
             "FEED_VERIFY_TOKEN",
             "JOBS_SECRET",
             "COLLECTOR_KEY",
+            "HOOKONCE_SEAL",
         ]
         .map(|name| (name, secret)),
     )
@@ -412,7 +413,7 @@ fn every_key_of_the_example_refuses_a_wrong_type() {
         );
         seen += 1;
     }
-    assert_eq!(seen, 135);
+    assert_eq!(seen, 137);
 }
 
 #[test]
@@ -437,6 +438,7 @@ fn example_shows_the_defaults() {
         "cert_file",
         "key_file",
         "client_ca_file",
+        "seal",
         "url",
         "namespace",
         "upstream",
@@ -446,7 +448,7 @@ fn example_shows_the_defaults() {
     ];
     // The other key of this name has one.
     let has_default = |section: &str, key: &str| !without.contains(&key) && (section, key) != ("trace", "headers");
-    let of_stripe = ["retention", "on_conflict", "closed_max"];
+    let of_stripe = ["retention", "on_conflict", "replay_guard", "closed_max"];
     let mut seen = 0;
     for section in &loaded.config.sections {
         let table = if section.name.is_empty() { &opened } else { opened[section.name].as_table().unwrap() };

@@ -101,6 +101,8 @@ pub struct StoreConfig {
     pub timeout: Duration,
     /// A CA certificate for `rediss://`, beside the public roots.
     pub ca_file: Option<PathBuf>,
+    /// What values are sealed with, so that nobody else's are taken for ours. `None`: they are not.
+    pub seal: Option<Secret>,
 }
 
 impl StoreConfig {
@@ -247,6 +249,7 @@ pub struct Provider {
     pub in_flight: InFlight,
     pub on_duplicate: OnDuplicate,
     pub on_conflict: OnConflict,
+    pub replay_guard: ReplayGuard,
     pub complete_on: Statuses,
     /// `None`: whatever does not complete.
     pub release_on: Option<Statuses>,
@@ -322,6 +325,10 @@ choices!(
 choices!(
     /// What the same id with another body is taken for.
     OnConflict { Duplicate = "duplicate", Forward = "forward", Reject = "reject" }
+);
+choices!(
+    /// What happens to signed bytes that come again under another id.
+    ReplayGuard { Off = "off", Observe = "observe", Enforce = "enforce" }
 );
 choices!(
     /// What becomes of a claim whose call ended unknown.

@@ -201,11 +201,6 @@ impl<'a> Reader<'a> {
         Some(self.origin()).filter(|origin| *origin != Origin::Builtin)
     }
 
-    /// Keys that are part of the design and not built yet: refused by name, never ignored.
-    pub fn pending(&self, keys: &'static [&'static str]) {
-        self.refuse(keys, "is not built yet", "remove the key; this version would not act on it");
-    }
-
     /// Keys that are known and have no place in this section.
     pub fn refuse(&self, keys: &'static [&'static str], what: &'static str, help: &'static str) {
         self.refused.borrow_mut().push(Refused { keys, what, help });
@@ -265,9 +260,9 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// An enum that is written as one of a few words. Words after `pending` are designed and not built yet.
+/// An enum that is written as one of a few words.
 macro_rules! choices {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? } $(pending { $($later:literal),+ $(,)? })?) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$doc])* $variant),+ }
@@ -292,7 +287,6 @@ macro_rules! choices {
                 let text = <String as $crate::config::reader::FromNode>::from_node(node, at)?;
                 match text.as_str() {
                     $($word => return Some(Self::$variant),)+
-                    $($($later => at.error(node, format!("\"{text}\" is not built yet"), $crate::config::reader::one_of(Self::WORDS)),)+)?
                     _ => at.error(node, format!("\"{text}\" is not a choice here"), $crate::config::reader::one_of(Self::WORDS)),
                 }
                 None

@@ -17,10 +17,11 @@ use crate::config::{Dedupe, OnConflict, OnStoreDown};
 use crate::failpoint::Failpoint;
 use crate::scheme::locate;
 use crate::store::backlog::Room;
-use crate::store::{Enqueued, Keeping, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
+use crate::store::{Bound, Enqueued, Keeping, Mark, StoreError, StoreErrorKind, ToQueue, WrittenBack};
 use crate::telemetry::{Facts, Record, StoreOp};
 
 /// What became of an event at the door of the queue.
+#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
 pub(super) enum Accepted {
     End(End),
     /// The store could not be asked, and the provider's policy does not refuse then, or a copy is under way because of that:
@@ -180,12 +181,22 @@ impl Pipeline {
             Former::InFlight { lease_left } => return Ok(Enqueued::InFlight { lease_left }),
             Former::Conflict(entry) => return Ok(Enqueued::Conflict(entry)),
         };
+        let replayed = match (event.signed, event.standing.key().filter(|_| observed.is_none())) {
+            (Some(signed), Some(key)) => match self.bind(event, signed, key, None).await? {
+                Bound::Ours => None,
+                Bound::Taken => Some(Mark::Replay),
+                Bound::Done(done) => return Ok(Enqueued::Done(done)),
+                Bound::Queued(queued) => return Ok(Enqueued::Queued(queued)),
+                Bound::InFlight { lease_left } => return Ok(Enqueued::InFlight { lease_left }),
+            },
+            _ => None,
+        };
         let reset = || self.is_lost_to_reset(event).then_some(Mark::StoreReset);
         let to_queue = ToQueue {
             key: event.standing.key().filter(|_| observed.is_none()).cloned(),
             body: event.body,
             body_matters: event.standing.body_matters(),
-            doubt: observed.or(doubt).or(standing).or_else(reset),
+            doubt: observed.or(doubt).or(standing).or(replayed).or(event.doubt).or_else(reset),
             line: self.line_of(event),
             content: kept::write(delivery, event.id.as_deref(), event.body),
         };

@@ -136,7 +136,7 @@ mod tests {
     const RETENTION: Duration = Duration::from_secs(600);
 
     async fn claimed() -> (Store, Claim) {
-        let store = Store::new(AnyCells::Memory(MemoryCells::default()));
+        let store = Store::new(AnyCells::Memory(MemoryCells::default()).into());
         let key = EventKey::new("test", "stripe", &EventId::parse("e1").unwrap());
         let body = fingerprint(&Fingerprint::Body, b"{}");
         let terms = Terms { lease: LEASE, retention: RETENTION, body, body_matters: true, doubt: None };

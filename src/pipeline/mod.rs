@@ -24,6 +24,7 @@ pub mod once;
 pub mod plan;
 pub mod rate;
 pub mod refusal;
+mod replay;
 pub mod reply;
 pub mod route;
 pub mod settle;
@@ -44,7 +45,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Dedupe, InFlight, MissingId, Mode, OnConflict, OnDuplicate, Provider, Upstream};
+use crate::config::{Config, Dedupe, InFlight, MissingId, Mode, OnConflict, OnDuplicate, Provider, ReplayGuard, Upstream};
 use crate::scheme::{Challenge, Handshake, Key, Proof, Received};
 use crate::store::{Condition, Mark, Reserve, Store};
 use crate::telemetry::trace::{Kind, Trace};
@@ -253,26 +254,41 @@ impl Pipeline {
             Some(rule) => identify::event_id(rule, tenant, &received),
             None => Ok(None),
         };
+        let signed = replay::signed(&provider, &verified, body);
+        let enforced = signed.filter(|_| provider.replay_guard == ReplayGuard::Enforce);
+        let mut doubt = None;
+        let shown = |id: EventId| -> Arc<str> { id.display().into() };
         let (id, standing) = match (verified.proof(), found, provider.missing_id) {
-            (None, found, _) => (found.unwrap_or_default(), Standing::Unclaimed { mark: None }),
+            (None, found, _) => (found.unwrap_or_default().map(shown), Standing::Unclaimed { mark: None }),
             (Some(_), Err(error), _) => return Err(bad(error)),
             (Some(_), Ok(Some(id)), _) => {
-                let standing = self.keyed(&route, &id, provider.on_conflict != OnConflict::Duplicate);
+                let standing = self.keyed(&route, self.key(&route, &id), provider.on_conflict != OnConflict::Duplicate);
+                let id = shown(id);
+                doubt = signed.and_then(|signed| self.sight(&route, signed, &id));
                 (Some(id), standing)
+            }
+            (Some(_), Ok(None), MissingId::Forward) if let Some(signed) = enforced => {
+                // What is signed names the event, unless it differs from one delivery to the next.
+                doubt = (!provider.scheme.signs_body_alone()).then_some(Mark::NoId);
+                let key = EventKey::of_signed(&self.config().store.namespace, &provider.name, signed);
+                (Some(key.id().into()), self.keyed(&route, key, false))
             }
             (Some(_), Ok(None), MissingId::Forward) => (None, Standing::Unclaimed { mark: Some(Mark::NoId) }),
             (Some(_), Ok(None), MissingId::Reject) => return Err(Refusal::MissingId),
             (Some(_), Ok(None), MissingId::Hash) => {
                 let id = identify::body_id(&provider.fingerprint, tenant, &received).map_err(bad)?.ok_or(Refusal::MissingId)?;
-                let standing = self.keyed(&route, &id, false);
-                (Some(id), standing)
+                let standing = self.keyed(&route, self.key(&route, &id), false);
+                (Some(shown(id)), standing)
             }
         };
-        Ok(Event { route, verified, id: id.map(|id| id.display().into()), body, standing, slot, trace })
+        Ok(Event { route, verified, id, body, signed: enforced, doubt, standing, slot, trace })
     }
 
-    fn keyed(&self, route: &Route, id: &EventId, body_matters: bool) -> Standing {
-        let key = EventKey::new(&self.config().store.namespace, &route.provider.name, id);
+    fn key(&self, route: &Route, id: &EventId) -> EventKey {
+        EventKey::new(&self.config().store.namespace, &route.provider.name, id)
+    }
+
+    fn keyed(&self, route: &Route, key: EventKey, body_matters: bool) -> Standing {
         let key = match route.provider.mode {
             Mode::Sync => key,
             Mode::Queue => self.store.key_in(&route.lane, &key),

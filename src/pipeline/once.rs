@@ -43,6 +43,10 @@ pub struct Event {
     /// The event id as it is shown.
     pub id: Option<Arc<str>>,
     pub body: BodyDigest,
+    /// What was signed, where the store is to know it again.
+    pub signed: Option<BodyDigest>,
+    /// Why its forward may be a second one, as far as is known before the store is asked.
+    pub doubt: Option<Mark>,
     pub standing: Standing,
     /// Its place among those that may be under way at once; kept until its outcome is told, whether or not its sender waits.
     pub slot: Option<Slot>,
@@ -154,7 +158,7 @@ impl Pipeline {
             retention: provider.retention,
             body: event.body,
             body_matters: event.standing.body_matters(),
-            doubt: former.or_else(|| self.is_lost_to_reset(event).then_some(Mark::StoreReset)),
+            doubt: former.or_else(|| self.is_lost_to_reset(event).then_some(Mark::StoreReset)).or(event.doubt),
         };
         Failpoint::BeforeClaim.reach().await;
         let (asked, mut step) = (Instant::now(), event.trace.step("claim"));
@@ -182,6 +186,12 @@ impl Pipeline {
         match outcome {
             ClaimOutcome::Claimed { claim, earlier } => {
                 Failpoint::AfterClaim.reach().await;
+                let replayed = match keeper {
+                    Keeper::Store => self.guard(event, &claim).await,
+                    Keeper::Process => Ok(None),
+                };
+                audience.facts.store = asked.elapsed();
+                let replayed = replayed?;
                 if earlier == Earlier::None {
                     event.route.watch.claimed_first();
                 }
@@ -189,7 +199,7 @@ impl Pipeline {
                 let apart = (keeper == Keeper::Process).then_some(Mark::StoreDown);
                 // The server that answered may have been found to be another one only on the way to this answer.
                 let lost = || self.is_lost_to_reset(event).then_some(Mark::StoreReset);
-                Ok(Permit { mark: claim.doubt().or(conflict).or(apart).or_else(lost), claim: Some((claim, keeper)) })
+                Ok(Permit { mark: claim.doubt().or(conflict).or(apart).or_else(lost).or(replayed), claim: Some((claim, keeper)) })
             }
             ClaimOutcome::Done(done) => {
                 if done.body != event.body {

@@ -106,6 +106,8 @@ impl Pipeline {
         mut audience: Audience,
     ) {
         let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
+        // What is signed was another event's, which may have taken effect: so may the next attempt at this one be a second.
+        let doubt = doubt.or(call.mark.filter(|mark| *mark == Mark::Replay));
         let (released, when_released) = oneshot::channel();
         let releasing = async {
             Failpoint::BeforeRelease.reach().await;

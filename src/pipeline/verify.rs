@@ -6,7 +6,8 @@ use super::headers;
 use super::intake::Delivery;
 use super::refusal::Refusal;
 use super::route::Route;
-use crate::scheme::{Disproof, Key, Proof};
+use crate::config::ReplayGuard;
+use crate::scheme::{Disproof, Key, Proof, Signed};
 use crate::telemetry::trace::Onward;
 
 /// A delivery that may go on: its signature holds, or this provider's are not enforced.
@@ -14,6 +15,7 @@ use crate::telemetry::trace::Onward;
 pub struct Verified {
     delivery: Delivery,
     proof: Result<Proof, Disproof>,
+    signed: Option<Signed>,
 }
 
 impl Verified {
@@ -35,6 +37,11 @@ impl Verified {
         self.proof.ok()
     }
 
+    /// What was signed, where replays are looked for.
+    pub fn signed(&self) -> Option<Signed> {
+        self.signed
+    }
+
     /// Why nothing did.
     pub fn disproof(&self) -> Option<Disproof> {
         self.proof.err()
@@ -51,10 +58,17 @@ pub fn verify(
     skew: Duration,
 ) -> Result<Verified, Refusal> {
     let provider = &route.provider;
-    match provider.scheme.verify(published.unwrap_or(&provider.keys), &delivery.received(), now) {
-        Ok(proof) => {
+    let keys = published.unwrap_or(&provider.keys);
+    let judged = match provider.replay_guard {
+        ReplayGuard::Off => provider.scheme.verify(keys, &delivery.received(), now).map(|proof| (proof, None)),
+        ReplayGuard::Observe | ReplayGuard::Enforce => {
+            provider.scheme.verify_signed(keys, &delivery.received(), now).map(|(proof, signed)| (proof, Some(signed)))
+        }
+    };
+    match judged {
+        Ok((proof, signed)) => {
             route.watch.verified_with(proof.slot);
-            Ok(Verified { delivery, proof: Ok(proof) })
+            Ok(Verified { delivery, proof: Ok(proof), signed })
         }
         Err(reason) => {
             route.watch.unverified(reason);
@@ -66,7 +80,7 @@ pub fn verify(
             if provider.enforce {
                 return Err(Refusal::unverified(provider, reason));
             }
-            Ok(Verified { delivery, proof: Err(reason) })
+            Ok(Verified { delivery, proof: Err(reason), signed: None })
         }
     }
 }

@@ -67,7 +67,7 @@ enum Fate {
 
 /// Sends the letter, which was asked for at `since`, and settles it. Tells whether the consumer could be connected to.
 pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, since: Instant) -> bool {
-    let Letter { holding, mut slip, content } = letter;
+    let Letter { holding, mut slip, content, .. } = letter;
     let provider = &route.provider;
     // A store that has lost something may have lost that this letter was out before.
     let is_older = |reset| slip.queued_at < reset;

@@ -133,7 +133,7 @@ impl Slots {
 
 async fn take(pipeline: &Pipeline, route: &Route, most: usize) -> Result<Taken, StoreError> {
     let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
-    let terms = TakeTerms { lease: route.provider.lease, most, bytes: TAKE_BYTES, token };
+    let terms = TakeTerms { lease: route.provider.lease, most, bytes: TAKE_BYTES, token, trusts_cells: true };
     let taken = pipeline.telemetry.store(StoreOp::Take, pipeline.store.take(&route.lane, terms)).await?;
     if taken.missing > 0 {
         let provider = &route.provider.name;

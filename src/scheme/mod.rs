@@ -26,6 +26,7 @@ mod public_url;
 mod scene;
 mod secret_form;
 mod signature;
+mod signed;
 mod signing;
 mod template;
 mod timestamp;
@@ -42,6 +43,7 @@ use crate::config::Secret;
 use key::Material;
 use key_source::KeySource;
 use secret_form::SecretForm;
+use signed::Gathered;
 use template::Source;
 use way::{Court, Way};
 
@@ -53,6 +55,7 @@ pub use key_source::{DocumentKind, KeyDocument};
 use place::Site;
 pub use place::{EachPointer, HeaderNames, Place, Pointer};
 pub use public_url::PublicUrl;
+pub use signed::Signed;
 pub use timestamp::EventTime;
 
 /// The request as a scheme looks at it: raw bytes, nothing decoded.
@@ -143,13 +146,30 @@ impl Scheme {
 
     /// Whether the request was signed with one of the keys, lately enough.
     pub fn verify(&self, keys: &[Key], received: &Received<'_>, now: SystemTime) -> Result<Proof, Disproof> {
+        self.judge(keys, received, now, &mut None)
+    }
+
+    /// The same, and what was signed: by that a delivery is known again, whatever else of it was changed.
+    pub fn verify_signed(&self, keys: &[Key], received: &Received<'_>, now: SystemTime) -> Result<(Proof, Signed), Disproof> {
+        let mut signed = Some(Gathered::default());
+        let proof = self.judge(keys, received, now, &mut signed)?;
+        Ok((proof, signed.unwrap_or_default().signed()))
+    }
+
+    fn judge(
+        &self,
+        keys: &[Key],
+        received: &Received<'_>,
+        now: SystemTime,
+        signed: &mut Option<Gathered>,
+    ) -> Result<Proof, Disproof> {
         // A place that keys are never fetched from proves nothing, whoever stands in for the fetching.
         if let Some(Err(reason)) = self.key_document(received) {
             return Err(reason);
         }
         let (way, judge) = self.way(received)?.ok_or(Disproof::OtherVersion)?;
         let court = Court { way, keys, public_url: self.public_url.as_ref(), now };
-        judge.verify(received, court).map(|slot| Proof { slot })
+        judge.verify(received, court, signed).map(|slot| Proof { slot })
     }
 
     /// What can be refused before the body is read: a signature that is missing, repeated or not written as it must be.
@@ -180,6 +200,16 @@ impl Scheme {
         let is_fixed = matches!(place, Place::Query(_)) && self.public_url.as_ref().is_some_and(PublicUrl::has_query);
         let site = Site::Request(place.clone());
         !is_fixed && self.ways.iter().all(|way| way.covers(&site))
+    }
+
+    /// Whether every delivery of an event is signed alike: the body is signed, and nothing that changes from one to the next.
+    pub fn signs_body_alone(&self) -> bool {
+        self.ways.iter().all(Way::signs_body)
+    }
+
+    /// Whether two bodies are never signed alike, but by chance.
+    pub fn tells_bodies_apart(&self) -> bool {
+        self.ways.iter().all(Way::tells_bodies_apart)
     }
 
     /// The largest age of a signed timestamp, if the scheme has one; of several, the shortest.

@@ -90,6 +90,13 @@ impl Template {
         Self { text: "{body}".to_owned(), pieces: vec![Piece::Value(body)] }
     }
 
+    /// Whether it is that one.
+    #[inline]
+    pub fn is_body(&self) -> bool {
+        let [Piece::Value(Value { sources, functions, .. })] = self.pieces.as_slice() else { return false };
+        functions.is_empty() && matches!(sources.as_slice(), [Source::Body])
+    }
+
     /// The value at a place and nothing else.
     pub fn of_place(place: Place) -> Self {
         let text = place.to_string();

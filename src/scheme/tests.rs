@@ -558,3 +558,55 @@ fn a_signature_under_the_id_of_its_key_is_held_to_that_key() {
     assert_eq!(request.judged(&scheme, &keys, NOW), Err(Disproof::MalformedSignature));
     assert!(scheme.sign(&nameless[0], &mut draft("{}"), at(NOW)).is_err());
 }
+
+/// The digest of what was signed, where it is not the body alone.
+fn digest_of(scheme: &Scheme, keys: &[Key], request: &Request) -> Option<[u8; 32]> {
+    match scheme.verify_signed(keys, &request.0.received(), at(NOW)).unwrap().1 {
+        Signed::Body => None,
+        Signed::Digest(digest) => Some(digest),
+    }
+}
+
+#[test]
+fn what_is_signed_is_known_again_whatever_else_is_changed() {
+    let text = "signature = { header = \"S\" }\nsigned = [\"{header:A}.{body}\", \"{header:B}.{body}\"]";
+    let scheme = scheme(text);
+    let keys = [key(&scheme, "one"), key(&scheme, "two")];
+    let headers = [("a", "1"), ("b", "2"), ("id", "x")];
+    let mut request = Request::signed(&scheme, &keys[0], &headers);
+    let first = digest_of(&scheme, &keys, &request).unwrap();
+    // The template that does not hold says nothing, nor does what no template has.
+    request.set("b", "3");
+    request.set("id", "y");
+    assert_eq!(digest_of(&scheme, &keys, &request), Some(first));
+    let other_secret = Request::signed(&scheme, &keys[1], &headers);
+    assert_eq!(digest_of(&scheme, &keys, &other_secret), Some(first));
+    let other_value = Request::signed(&scheme, &keys[0], &[("a", "2"), ("b", "2")]);
+    assert_ne!(digest_of(&scheme, &keys, &other_value), Some(first));
+}
+
+#[test]
+fn a_signature_over_the_body_alone_needs_no_digest_of_its_own() {
+    for text in ["signature = { header = \"S\" }", "signature = { header = \"S\" }\nalgorithm = \"token\""] {
+        let scheme = scheme(text);
+        let keys = [key(&scheme, "right")];
+        assert_eq!(digest_of(&scheme, &keys, &Request::signed(&scheme, &keys[0], &[])), None, "{text}");
+    }
+}
+
+#[test]
+fn a_body_counts_where_no_signature_tells_it_from_another() {
+    let timestamp = "timestamp = { at = { header = \"T\" } }";
+    let digest = |text: &str, body: &str, altered: &str| {
+        let (scheme, keys, mut request) = signed_by(text, "right", body);
+        let before = digest_of(&scheme, &keys, &request).unwrap();
+        request.0.body = Bytes::from(altered.to_owned());
+        (before, digest_of(&scheme, &keys, &request).unwrap())
+    };
+    let (before, after) = digest(&format!("signature = {{ header = \"S\" }}\nsigned = \"{{timestamp}}\"\n{timestamp}"), "a", "b");
+    assert_ne!(before, after, "two events of one second are two");
+    let (before, after) = digest("signature = { header = \"S\" }\nsigned = \"{url}{sorted_form}\"", "b=2&a=1", "a=1&b=2");
+    assert_eq!(before, after, "another order is not another event");
+    let (scheme, keys, request) = signed_by(TOKEN, "right", "{}");
+    assert!(scheme.tells_bodies_apart() && digest_of(&scheme, &keys, &request).is_some());
+}

@@ -19,6 +19,7 @@ use super::public_url::PublicUrl;
 use super::scene::Scene;
 use super::secret_form::SecretForm;
 use super::signature::Signature;
+use super::signed::Gathered;
 use super::template::{Source, Template};
 use super::timestamp::{Timestamp, Unit};
 use super::{Key, Received, locate};
@@ -111,9 +112,17 @@ impl When {
 }
 
 impl Way {
-    /// The place of the key that signed it, lately enough.
-    pub fn verify(&self, received: &Received<'_>, court: Court<'_>) -> Result<usize, Disproof> {
-        let Some(list) = &self.each else { return self.verify_one(received, None, court) };
+    /// The place of the key that signed it, lately enough. What was signed is put into `signed`, where somebody asks for it.
+    pub fn verify(&self, received: &Received<'_>, court: Court<'_>, signed: &mut Option<Gathered>) -> Result<usize, Disproof> {
+        let slot = self.verify_all(received, court, signed)?;
+        if let Some(signed) = signed.as_mut().filter(|signed| !signed.is_of_body() && !self.tells_bodies_apart()) {
+            signed.and_body(received.body);
+        }
+        Ok(slot)
+    }
+
+    fn verify_all(&self, received: &Received<'_>, court: Court<'_>, signed: &mut Option<Gathered>) -> Result<usize, Disproof> {
+        let Some(list) = &self.each else { return self.verify_one(received, None, court, signed) };
         let items = json::items(received.body, list).map_err(|_| Disproof::RepeatedValue)?;
         let (mut first, mut seen) = (Err(Disproof::MissingSignature), HashSet::new());
         for item in items.unwrap_or_default() {
@@ -122,16 +131,22 @@ impl Way {
             if self.algorithm != Algorithm::Token && !seen.insert(text) {
                 return Err(Disproof::RepeatedValue);
             }
-            let slot = self.verify_one(received, Some(item), court)?;
+            let slot = self.verify_one(received, Some(item), court, signed)?;
             first = first.or(Ok(slot));
         }
         first
     }
 
-    fn verify_one(&self, received: &Received<'_>, item: Option<&RawValue>, court: Court<'_>) -> Result<usize, Disproof> {
+    fn verify_one(
+        &self,
+        received: &Received<'_>,
+        item: Option<&RawValue>,
+        court: Court<'_>,
+        signed: &mut Option<Gathered>,
+    ) -> Result<usize, Disproof> {
         let texts = self.signature.read(received, item)?;
         if let Some(name) = self.algorithm.jwt_name() {
-            return self.verify_token(name, &texts[0], received, court);
+            return self.verify_token(name, &texts[0], received, court, signed);
         }
         let mut parts = Parts::default();
         self.signature.layout.parse_into(&texts[0], &mut parts)?;
@@ -149,7 +164,7 @@ impl Way {
         scene.item = item;
         let stamp = self.stamp(&scene)?;
         scene.timestamp = stamp.as_ref().map(|stamp| stamp.text.as_ref());
-        let slot = self.slot(&scene, &offered, court)?;
+        let slot = self.slot(&scene, &offered, court, signed)?;
         self.agrees(&scene)?;
         if self.read_of_json.has_lookalike(received.body, item) {
             return Err(Disproof::RepeatedValue);
@@ -160,7 +175,14 @@ impl Way {
     }
 
     /// What a token signs is itself: everything else must agree with what it claims.
-    fn verify_token(&self, name: &str, text: &str, received: &Received<'_>, court: Court<'_>) -> Result<usize, Disproof> {
+    fn verify_token(
+        &self,
+        name: &str,
+        text: &str,
+        received: &Received<'_>,
+        court: Court<'_>,
+        signed: &mut Option<Gathered>,
+    ) -> Result<usize, Disproof> {
         let text = text.strip_prefix(self.signature.prefix.as_str()).ok_or(Disproof::MalformedSignature)?;
         let token = Token::parse(text)?;
         if !token.is_for(name) {
@@ -172,6 +194,9 @@ impl Way {
         let stamp = self.stamp(&scene)?;
         let message = [Chunk::Bytes(Cow::Borrowed(token.signed.as_bytes()))];
         let slot = self.proven(&scene, &message, &offered, court)?.ok_or(Disproof::NoMatch)?;
+        if let Some(signed) = signed {
+            signed.add(&message);
+        }
         self.agrees(&scene)?;
         self.judge(stamp.as_ref(), court.now)?;
         self.judge_token(&token, court.now)?;
@@ -224,7 +249,13 @@ impl Way {
 
     /// The first key that proves one of the signatures over one of the templates.
     #[inline]
-    fn slot(&self, scene: &Scene<'_>, offered: &[SignatureBytes], court: Court<'_>) -> Result<usize, Disproof> {
+    fn slot(
+        &self,
+        scene: &Scene<'_>,
+        offered: &[SignatureBytes],
+        court: Court<'_>,
+        signed: &mut Option<Gathered>,
+    ) -> Result<usize, Disproof> {
         if self.signed.is_empty() {
             return self.proven(scene, &[], offered, court)?.ok_or(Disproof::NoMatch);
         }
@@ -232,6 +263,9 @@ impl Way {
         for template in &self.signed {
             scene.write(template, &mut message)?;
             let slot = self.proven(scene, &message, offered, court)?;
+            if let (Some(signed), Some(_), None, false) = (signed.as_mut(), slot, proven, template.is_body()) {
+                signed.add(&message);
+            }
             proven = proven.or(slot);
         }
         proven.ok_or(Disproof::NoMatch)
@@ -384,6 +418,13 @@ impl Way {
     /// Whether what it signs is the body and nothing else.
     pub fn signs_body(&self) -> bool {
         self.signed == [Template::body()]
+    }
+
+    /// Whether two bodies are never signed alike, but by chance.
+    pub fn tells_bodies_apart(&self) -> bool {
+        let is_about_body = |template: &Template| template.has(&Source::Body) || template.has(&Source::SortedForm);
+        let by_template = !self.signed.is_empty() && self.signed.iter().all(is_about_body);
+        by_template || self.covers(&Site::Request(Place::Body))
     }
 
     /// A key of this way. The error says what is wrong with the secret without showing it.

@@ -15,6 +15,7 @@ use super::file::FileCells;
 use super::keeping::Keeping;
 use super::memory::MemoryCells;
 use super::redis::{About, RedisCells, RedisServer};
+use super::seal::{Seal, Sealed};
 use crate::config::{StoreConfig, StoreUrl};
 use crate::pipeline::identify::EventKey;
 
@@ -31,6 +32,7 @@ pub struct StoreSource {
     opened: Opened,
     /// One for all connections: they reach the same store.
     breaker: Arc<Breaker>,
+    seal: Option<Arc<Seal>>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,8 @@ impl StoreSource {
                 Opened::Redis(Box::new(RedisServer::new(url, ca, config.timeout)?))
             }
         };
-        Ok(Self { opened, breaker: Arc::default() })
+        let seal = config.seal.as_ref().map(Seal::new).transpose()?.map(Arc::new);
+        Ok(Self { opened, breaker: Arc::default(), seal })
     }
 
     /// The store for the current runtime.
@@ -62,7 +65,7 @@ impl StoreSource {
             Opened::File(cells) => AnyCells::File(cells.clone()),
             Opened::Redis(server) => AnyCells::Redis(server.connect()),
         };
-        Ok(Store::behind(Arc::clone(&self.breaker), cells))
+        Ok(Store::behind(Arc::clone(&self.breaker), Sealed::new(cells, self.seal.clone())))
     }
 
     /// Ends the store in good order, as the last thing the process does with it.
@@ -74,10 +77,10 @@ impl StoreSource {
     }
 }
 
-impl Store<AnyCells> {
+impl Store<Sealed<AnyCells>> {
     /// What a server says of itself; `None` where there is no server.
     pub async fn about(&self) -> Result<Option<About>, StoreError> {
-        match self.cells() {
+        match self.cells().inner() {
             AnyCells::Redis(cells) => cells.about().await.map(Some),
             AnyCells::Memory(_) | AnyCells::File(_) => Ok(None),
         }
@@ -85,7 +88,7 @@ impl Store<AnyCells> {
 
     /// Whether what it has confirmed outlives it.
     pub async fn keeping(&self) -> Result<Keeping, StoreError> {
-        match self.cells() {
+        match self.cells().inner() {
             AnyCells::Redis(cells) => cells.keeping().await,
             AnyCells::File(_) => Ok(Keeping::Durable),
             AnyCells::Memory(_) => Ok(Keeping::Lossy("memory: forgets everything when the program ends".to_owned())),
@@ -94,7 +97,7 @@ impl Store<AnyCells> {
 
     /// The key of an event of a lane: where keys are spread over servers, it has to be beside its letter.
     pub fn key_in(&self, lane: &Lane, key: &EventKey) -> EventKey {
-        match self.cells() {
+        match self.cells().inner() {
             AnyCells::Redis(_) => lane.beside(key),
             AnyCells::Memory(_) | AnyCells::File(_) => key.clone(),
         }
@@ -102,7 +105,7 @@ impl Store<AnyCells> {
 
     /// When a server was last found in the place of another one, which may have known more.
     pub fn replaced(&self) -> Option<SystemTime> {
-        match self.cells() {
+        match self.cells().inner() {
             AnyCells::Redis(cells) => cells.replaced(),
             AnyCells::Memory(_) | AnyCells::File(_) => None,
         }

@@ -238,6 +238,8 @@ pub struct TakeTerms {
     pub bytes: u64,
     /// Whose they are, for `Holding`.
     pub token: Token,
+    /// Whether a cell that says done is believed, and its letter cleared away. If not, what it says comes with the letter.
+    pub trusts_cells: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -255,6 +257,8 @@ pub struct Letter {
     pub holding: Holding,
     pub slip: Slip,
     pub content: Bytes,
+    /// What its event's cell says, where that is for the caller to judge.
+    pub held: Option<Bytes>,
 }
 
 /// The right to settle a letter.

@@ -28,7 +28,7 @@ pub enum Mark {
     StoreDown,
     /// The store has lost what it knew of events as old as this one.
     StoreReset,
-    /// An operator lets events through again for a while.
+    /// An operator lets events through again, or the same signed bytes came before under another id.
     Replay,
 }
 

@@ -19,6 +19,7 @@
 
 pub mod any;
 pub mod backlog;
+mod binding;
 pub mod breaker;
 mod bypass;
 pub mod cells;
@@ -33,6 +34,8 @@ pub mod recent;
 pub mod redis;
 pub mod reserve;
 mod rows;
+pub mod seal;
+mod sightings;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -42,6 +45,7 @@ use tokio::time::Instant;
 
 use crate::pipeline::identify::{BodyDigest, EventKey};
 pub use any::{AnyCells, StoreSource};
+pub use binding::{Binder, Bound};
 use breaker::Breaker;
 use cells::{AtAge, Cells, Change, Held, Step, Swapped};
 pub use cells::{Cursor, StoreError, StoreErrorKind};
@@ -51,6 +55,7 @@ pub use keeping::Keeping;
 pub use marker::Marker;
 pub use queue::{Enqueued, ToQueue};
 pub use reserve::{Reserve, WrittenBack};
+use seal::Sealed;
 
 /// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
 const TURNS: usize = 8;
@@ -202,7 +207,7 @@ pub struct Remembered {
 
 /// The contract, on any cells.
 #[derive(Clone, Debug)]
-pub struct Store<C = AnyCells> {
+pub struct Store<C = Sealed<AnyCells>> {
     cells: C,
     breaker: Arc<Breaker>,
 }

@@ -4,6 +4,7 @@
 //! - Where a provider's policy allows, events are claimed in a table of the process, which is a store like any other.
 //!   What became of them is written back: a success as done, an unknown end as doubt. An explicit failure leaves
 //!   nothing to say.
+//! - Signed bytes seen lately, for providers whose replays are only watched for (`sightings`).
 //! - A claim whose answer was lost may have been stored all the same. It was never used, so it is withdrawn by its token.
 
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::cells::Cells;
 use super::memory::MemoryCells;
 use super::recent::Recent;
+use super::sightings::Sightings;
 use super::{AnyCells, Cast, Claim, ClaimOutcome, Entry, Recorded, Store, StoreError, StoreErrorKind, Terms};
 use crate::config::Size;
 use crate::pipeline::identify::EventKey;
@@ -32,6 +34,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Reserve {
     pub recent: Recent,
+    pub sightings: Sightings,
     cells: MemoryCells,
     /// The contract over `cells`.
     local: Store,
@@ -63,7 +66,8 @@ impl Reserve {
         let cells = MemoryCells::bounded(claims_max);
         Self {
             recent: Recent::new(usize::try_from(recent_max.0).unwrap_or(usize::MAX)),
-            local: Store::new(AnyCells::Memory(cells.clone())),
+            sightings: Sightings::default(),
+            local: Store::new(AnyCells::Memory(cells.clone()).into()),
             cells,
             in_use: AtomicBool::new(false),
             unsure: Mutex::default(),

@@ -123,7 +123,7 @@ impl<'r, R: Rows> LaneRows<'r, R> {
                 taken.missing += 1;
                 continue;
             };
-            if self.is_done(&note)? {
+            if terms.trusts_cells && self.is_done(&note)? {
                 self.remove(b's', id, &note)?;
                 continue;
             }
@@ -135,10 +135,14 @@ impl<'r, R: Rows> LaneRows<'r, R> {
             self.set_due(id, &mut note, Some(self.after(terms.lease)));
             self.put_note(b's', id, &note);
             let content = self.rows.row(&self.key(b'c', id.bytes()))?.unwrap_or_default();
+            let held = match &note.cell {
+                Some(key) if !terms.trusts_cells => self.rows.cell(key.as_str())?.map(|held| held.value),
+                _ => None,
+            };
             bytes += note.bytes;
             let line = note.line.map(|place| place.line);
             let holding = Holding { id, token: terms.token, cell: note.cell, line };
-            taken.letters.push(Letter { holding, slip: note.slip, content });
+            taken.letters.push(Letter { holding, slip: note.slip, content, held });
         }
         Ok(taken)
     }

@@ -57,6 +57,7 @@ words!(
     /// What the store is asked to do.
     StoreOp {
         Claim = "claim",
+        Bind = "bind",
         Complete = "complete",
         Fail = "fail",
         Renew = "renew",

@@ -13,7 +13,7 @@ use crate::support::instance::Instance;
 use crate::support::program::hookonce;
 use crate::support::proxy::{Setup, in_front_of};
 use crate::support::redis::RedisProcess;
-use crate::support::sender::stripe;
+use crate::support::sender::{github, stripe};
 
 const LEASE: Duration = Duration::from_secs(1);
 /// Renewed only after more than a second: a renewal is a write too, and must not be taken for the completion.
@@ -137,4 +137,23 @@ async fn at_each_step_of_one_instance_on_files() {
         kills.spawn(killed_at(place.to_owned(), fate, (store, LEASE_ON_FILES), consumer.clone()));
     }
     all(kills, 14).await;
+}
+
+/// The claim is there, and what is signed belongs to nobody yet: whoever comes with it is forwarded, and nobody twice.
+#[tokio::test]
+async fn between_the_claim_and_the_binding_of_what_is_signed() {
+    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let setup = setup(&consumer, &redis.url(), LEASE).github("replay_guard = \"enforce\"\nlease = \"1s\"");
+    let mut command = hookonce();
+    command.env("HOOKONCE_FAILPOINT", Failpoint::AfterClaim.as_str());
+    let mut first = Instance::start_as(command, &setup).await;
+    let _sender = github("real").begin(first.listen).await;
+    eventually("the claim", async || first.log().contains("failpoint").then_some(())).await;
+    first.kill();
+    let second = Instance::start(&setup).await;
+    let captured = github("real").with("x-github-delivery", "fresh");
+    assert_eq!(second.send(&captured).await.outcome(), "forwarded");
+    second.in_state("github", "fresh", "done").await;
+    let Accepted { answer, .. } = until_accepted(&github("real"), second.listen).await;
+    assert_eq!((answer.outcome(), consumer.seen().len()), ("duplicate", 1));
 }

@@ -57,6 +57,8 @@ mod queue;
 mod redelivery;
 mod refusals;
 mod reload;
+mod replay;
+mod seal;
 mod silence;
 mod stop;
 mod store_down;

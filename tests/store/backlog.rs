@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{
     ClusterRedis, File, Fixture, LEASE, LONG_LEASE, Memory, PATIENCE, RETENTION, Redis, RedisWithLeastRights,
-    RedisWithScriptsOnly, SentinelRedis, TICK, digest, event_key, first_claim, terms,
+    RedisWithScriptsOnly, SealedMemory, SealedRedis, SentinelRedis, TICK, digest, event_key, first_claim, terms,
 };
 
 on_every_store! {
@@ -83,7 +83,7 @@ async fn add_to_line<C: Cells + Backlog>(store: &Store<C>, lane: &Lane, line: &s
 }
 
 async fn take<C: Cells + Backlog>(store: &Store<C>, lane: &Lane, lease: Duration) -> Vec<Letter> {
-    let terms = TakeTerms { lease, most: 100, bytes: 1 << 20, token: Token::random().unwrap() };
+    let terms = TakeTerms { lease, most: 100, bytes: 1 << 20, token: Token::random().unwrap(), trusts_cells: true };
     store.take(lane, terms).await.unwrap().letters
 }
 
@@ -173,7 +173,8 @@ async fn of_many_takers_each_letter_has_one<F: Fixture>(fixture: &F) {
     for _ in 0..16 {
         let (store, lane) = (store.clone(), lane.clone());
         taking.spawn(async move {
-            let terms = TakeTerms { lease: LONG_LEASE, most: 7, bytes: 1 << 20, token: Token::random().unwrap() };
+            let terms =
+                TakeTerms { lease: LONG_LEASE, most: 7, bytes: 1 << 20, token: Token::random().unwrap(), trusts_cells: true };
             store.take(&lane, terms).await.unwrap().letters
         });
     }
@@ -187,7 +188,7 @@ async fn a_letter_that_nobody_settles_is_taken_again_in_doubt<F: Fixture>(fixtur
     add(&store, &lane, event(Some(key_in(&lane)), b"x")).await;
     let began = Instant::now();
     let first = take_one(&store, &lane, LEASE).await;
-    let terms = TakeTerms { lease: LEASE, most: 1, bytes: 1, token: Token::random().unwrap() };
+    let terms = TakeTerms { lease: LEASE, most: 1, bytes: 1, token: Token::random().unwrap(), trusts_cells: true };
     let next = store.take(&lane, terms).await.unwrap().next.unwrap();
     assert!(next <= LEASE + TICK && next > Duration::ZERO, "{next:?}");
     let second = take_in_time(&store, &lane, LONG_LEASE).await;
@@ -371,13 +372,13 @@ async fn there_is_no_room_for_more_than_is_said<F: Fixture>(fixture: &F) {
     assert_eq!(full(Room { letters: 2, ..ROOM }).await, None);
     assert_eq!(full(Room { letters: 2, ..ROOM }).await, None);
     assert_eq!(full(Room { letters: 2, ..ROOM }).await, Some(Shortage::Letters));
-    assert_eq!(full(Room { bytes: 14, ..ROOM }).await, Some(Shortage::Bytes));
-    assert_eq!(full(Room { bytes: 15, ..ROOM }).await, None);
+    assert_eq!(full(Room { bytes: 14 + 3 * F::SEAL_BYTES, ..ROOM }).await, Some(Shortage::Bytes));
+    assert_eq!(full(Room { bytes: 15 + 3 * F::SEAL_BYTES, ..ROOM }).await, None);
     let letter = take(&store, &lane, LONG_LEASE).await.remove(0);
     assert_eq!(full(Room { dead_bytes: 0, ..ROOM }).await, None, "there is no dead letter");
     store.bury(&lane, &letter.holding, letter.slip.clone(), false).await.unwrap();
-    assert_eq!(full(Room { dead_bytes: 5, ..ROOM }).await, Some(Shortage::DeadBytes));
-    assert_eq!(full(Room { dead_bytes: 6, ..ROOM }).await, None);
+    assert_eq!(full(Room { dead_bytes: 5 + F::SEAL_BYTES, ..ROOM }).await, Some(Shortage::DeadBytes));
+    assert_eq!(full(Room { dead_bytes: 6 + F::SEAL_BYTES, ..ROOM }).await, None);
     finish(&store, &lane, &letter).await;
     assert_eq!(full(Room { letters: 5, dead_bytes: 0, ..ROOM }).await, None);
 }
@@ -388,12 +389,12 @@ async fn a_take_is_bounded_by_bytes<F: Fixture>(fixture: &F) {
         add(&store, &lane, event(Some(key_in(&lane)), b"1234567890")).await;
     }
     let taken = async |bytes| {
-        let terms = TakeTerms { lease: LONG_LEASE, most: 100, bytes, token: Token::random().unwrap() };
+        let terms = TakeTerms { lease: LONG_LEASE, most: 100, bytes, token: Token::random().unwrap(), trusts_cells: true };
         let taken = store.take(&lane, terms).await.unwrap();
         (taken.letters.len(), taken.next)
     };
     assert_eq!(taken(1).await, (1, Some(Duration::ZERO)));
-    assert_eq!(taken(11).await, (2, Some(Duration::ZERO)));
+    assert_eq!(taken(11 + F::SEAL_BYTES).await, (2, Some(Duration::ZERO)));
     assert_eq!(taken(1000).await.0, 2);
 }
 
@@ -404,13 +405,13 @@ async fn the_tally_counts_what_there_is<F: Fixture>(fixture: &F) {
     sleep(Duration::from_millis(5)).await;
     add(&store, &lane, event(None, b"4567")).await;
     let tally = store.tally(&lane).await.unwrap();
-    assert_eq!((tally.letters, tally.bytes, tally.dead, tally.dead_bytes), (2, 7, 0, 0));
+    assert_eq!((tally.letters, tally.bytes, tally.dead, tally.dead_bytes), (2, 7 + 2 * F::SEAL_BYTES, 0, 0));
     let oldest = tally.oldest.unwrap();
     assert!(oldest >= before && oldest <= now(), "{tally:?}");
     let letters = take(&store, &lane, LONG_LEASE).await;
     store.bury(&lane, &letters[0].holding, letters[0].slip.clone(), false).await.unwrap();
     let tally = store.tally(&lane).await.unwrap();
-    assert_eq!((tally.letters, tally.bytes, tally.dead, tally.dead_bytes), (1, 4, 1, 3));
+    assert_eq!((tally.letters, tally.bytes, tally.dead, tally.dead_bytes), (1, 4 + F::SEAL_BYTES, 1, 3 + F::SEAL_BYTES));
     assert!(tally.oldest.unwrap() > oldest);
     for letter in &letters {
         finish(&store, &lane, letter).await;
@@ -427,7 +428,7 @@ async fn letters_are_listed_in_the_order_they_came<F: Fixture>(fixture: &F) {
     }
     let page = async |after, most| {
         let letters = store.letters(&lane, false, after, most).await.unwrap();
-        assert!(letters.iter().all(|letter| letter.content.is_empty() && letter.bytes == 1));
+        assert!(letters.iter().all(|letter| letter.content.is_empty() && letter.bytes == 1 + F::SEAL_BYTES));
         letters.iter().map(|letter| letter.id).collect::<Vec<_>>()
     };
     assert_eq!(page(None, 3).await, all[..3]);
@@ -613,7 +614,7 @@ async fn a_take_that_is_sent_again_gives_the_same_letters() {
     for _ in 0..4 {
         add(&store, &lane, event(Some(key_in(&lane)), b"x")).await;
     }
-    let terms = TakeTerms { lease: LONG_LEASE, most: 2, bytes: 1 << 20, token: Token::random().unwrap() };
+    let terms = TakeTerms { lease: LONG_LEASE, most: 2, bytes: 1 << 20, token: Token::random().unwrap(), trusts_cells: true };
     let first = store.take(&lane, terms).await.unwrap().letters;
     let again = store.take(&lane, terms).await.unwrap().letters;
     assert_eq!((first.len(), ids(&first)), (2, ids(&again)));

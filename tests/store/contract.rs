@@ -15,7 +15,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{
     ClusterRedis, File, Fixture, LEASE, LONG_LEASE, Memory, PATIENCE, RETENTION, Redis, RedisWithLeastRights,
-    RedisWithScriptsOnly, SentinelRedis, TICK, accepted, accepted_with_reply, digest, event_key, first_claim, next_claim, terms,
+    RedisWithScriptsOnly, SealedMemory, SealedRedis, SentinelRedis, TICK, accepted, accepted_with_reply, digest, event_key,
+    first_claim, next_claim, terms,
 };
 
 on_every_store! {

@@ -7,7 +7,9 @@ macro_rules! on_every_store {
     ($($name:ident)*) => {
         on_every_store! { memory: Memory; $($name)* }
         on_every_store! { file: File; $($name)* }
+        on_every_store! { sealed_memory: SealedMemory; $($name)* }
         on_every_store! { redis: Redis; $($name)* }
+        on_every_store! { sealed_redis: SealedRedis; $($name)* }
         on_every_store! { redis_with_scripts_only: RedisWithScriptsOnly; $($name)* }
         on_every_store! { redis_with_least_rights: RedisWithLeastRights; $($name)* }
         on_every_store! { redis_sentinel: SentinelRedis; $($name)* }
@@ -27,6 +29,7 @@ macro_rules! on_every_store {
 }
 
 mod backlog;
+mod binding;
 mod contract;
 mod file;
 mod fleeting;
@@ -37,4 +40,5 @@ mod redis_conditions;
 mod redis_rights;
 mod redis_sentinel;
 mod redis_tls;
+mod seal;
 mod support;

@@ -203,7 +203,8 @@ async fn a_lease_is_counted_from_when_it_was_asked_for_however_late_the_answer()
     const LATE: Duration = Duration::from_millis(200);
     let process = RedisProcess::start();
     let network = FaultProxy::to(([127, 0, 0, 1], process.port()).into()).await;
-    let store = Store::new(AnyCells::Redis(server_at(&format!("redis://{}", network.address()), BUDGET).connect()));
+    let cells = AnyCells::Redis(server_at(&format!("redis://{}", network.address()), BUDGET).connect());
+    let store: Store = Store::new(cells.into());
     store.pulse("marker").await.unwrap();
     network.set(Fault::Delay(LATE));
     let claim = first_claim(&store, &event_key(), &terms(Duration::from_millis(1500))).await;

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use hookonce::pipeline::identify::EventKey;
 use hookonce::store::backlog::{Appended, Backlog, CellOf, Finished, Lane, LetterId, NewLetter, Revived, Room, Slip, TakeTerms};
 use hookonce::store::cells::{AtAge, Cells, Change, StoreError, Swapped};
 use hookonce::store::entry::now;
 use hookonce::store::redis::RedisCells;
-use hookonce::store::{Keeping, StoreErrorKind, Token};
+use hookonce::store::{Binder, Bound, Keeping, Store, StoreErrorKind, Token};
 
 use crate::support::redis::RedisProcess;
 use crate::support::rights::{LOGIN, Line};
-use crate::support::{BUDGET, RETENTION, TICK, event_key, server_at};
+use crate::support::{BUDGET, RETENTION, TICK, digest, event_key, server_at};
 
 /// A server with such a user, and a connection as that user.
 async fn with_rights(process: &RedisProcess, words: &[&str]) -> RedisCells {
@@ -66,7 +67,7 @@ async fn everything_with_letters(process: &RedisProcess, cells: &RedisCells) -> 
     assert_eq!(cells.append(&lane, first.clone(), room).await?, Appended::Added);
     let second = letter();
     assert_eq!(cells.append(&lane, second.clone(), room).await?, Appended::Added);
-    let terms = TakeTerms { lease: RETENTION, most: 9, bytes: 9, token };
+    let terms = TakeTerms { lease: RETENTION, most: 9, bytes: 9, token, trusts_cells: true };
     let holding = cells.take(&lane, terms).await?.letters.remove(0).holding;
     assert!(cells.extend(&lane, &holding, RETENTION).await?);
     assert!(cells.postpone(&lane, &holding, slip.clone(), Duration::ZERO).await?);
@@ -111,6 +112,13 @@ async fn keys_beyond_the_namespace_are_out_of_reach() {
     let words: Vec<&str> = Line::Server.words().into_iter().map(|word| if word == "~*" { "~test:*" } else { word }).collect();
     let cells = with_rights(&process, &words).await;
     everything(&cells).await.unwrap();
+    // What signed bytes belong to lies within it, too.
+    let (store, key) = (Store::new(cells.clone()), event_key());
+    let binder = Binder { key: &key, claim: None, life: RETENTION, lease: TICK, insists: false };
+    let cell = EventKey::binding("test", "orders", digest(b"signed"));
+    assert!(matches!(store.bind(&cell, binder).await.unwrap(), Bound::Ours));
+    let other = event_key();
+    while !matches!(store.bind(&cell, Binder { key: &other, ..binder }).await.unwrap(), Bound::Taken) {}
     for key in ["other:orders:evt_1", "test"] {
         assert_eq!(cells.put_new(key, Bytes::from_static(b"x"), RETENTION).await.unwrap_err().kind, StoreErrorKind::Refused);
         assert_eq!(cells.read(key).await.unwrap_err().kind, StoreErrorKind::Refused);

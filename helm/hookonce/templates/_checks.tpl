@@ -64,7 +64,7 @@ store.username: has no password: write password as { existingSecret: NAME, key: 
 {{- if and .password (not (regexMatch "^rediss?([+-](sentinel|cluster))?://" .url)) }}
 store.password: is put into url, which has to be that of a Redis: "redis://HOST:6379"
 {{- end }}
-{{- range $key := list "urlFrom" "password" "ca" }}
+{{- range $key := list "urlFrom" "password" "seal" "ca" }}
 {{- with get $.Values.store $key }}
 {{- if or (not .key) (not (or .existingSecret .existingConfigMap)) (and .existingSecret .existingConfigMap) }}
 store.{{ $key }}: write { existingSecret: NAME, key: KEY }{{ if eq $key "ca" }} or { existingConfigMap: NAME, key: KEY }{{ end }}

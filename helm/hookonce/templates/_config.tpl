@@ -36,6 +36,7 @@ get the same, as `a-b` and `c` would with `a` and `b-c`. Two of one chart in one
 {{- with .Values.store -}}
 {{- if and .url (not .password) }}{{ $_ := set $store "url" .url }}{{ end -}}
 {{- with .timeout }}{{ $_ := set $store "timeout" . }}{{ end -}}
+{{- with .seal }}{{ $_ := set $store "seal" . }}{{ end -}}
 {{- if .ca }}{{ $_ := set $store "ca_file" (printf "%s/ca.pem" (include "hookonce.secretFolder" $)) }}{{ end -}}
 {{- end -}}
 {{- $store | toJson -}}

@@ -25,7 +25,7 @@ The sources of the one volume that holds them, if any. Nothing but the keys that
 folder itself changes when one of them does.
 */}}
 {{- define "hookonce.secretSources" -}}
-{{- $secrets := include "hookonce.secrets" (list .Values.adminToken .Values.providers .Values.config) | fromJson -}}
+{{- $secrets := include "hookonce.secrets" (list .Values.adminToken .Values.store.seal .Values.providers .Values.config) | fromJson -}}
 {{- range $file, $secret := $secrets }}
 - secret:
     name: {{ $secret.existingSecret }}

@@ -6,8 +6,9 @@ use http::StatusCode;
 
 use crate::config::units::Written;
 use crate::config::written::AsWritten;
-use crate::config::{Ambiguous, InFlight, Limits, MissingId, Mode, OnDuplicate};
+use crate::config::{Ambiguous, InFlight, Limits, MissingId, Mode, OnDuplicate, ReplayGuard};
 
+use super::policy::Copies;
 use super::provider::Draft;
 
 pub(super) fn check(draft: &Draft<'_>, limits: &Limits) {
@@ -21,6 +22,7 @@ pub(super) fn check(draft: &Draft<'_>, limits: &Limits) {
     body_fits_the_buffers(draft, limits);
     lost_deliveries_are_known(draft);
     events_can_be_told_apart(draft);
+    captured_deliveries_are_known(draft);
     what_gives_up_the_promise_is_said(draft);
     what_the_queue_changes_is_said(draft);
 }
@@ -153,7 +155,10 @@ fn what_the_queue_changes_is_said(draft: &Draft<'_>) {
 }
 
 fn events_can_be_told_apart(draft: &Draft<'_>) {
-    if draft.section.has("event_id") || draft.policy.copies.missing_id == MissingId::Hash {
+    let Copies { missing_id, replay_guard, .. } = &draft.policy.copies;
+    // Both give an event a name that has none.
+    let is_named = *missing_id == MissingId::Hash || (*missing_id, *replay_guard) == (MissingId::Forward, ReplayGuard::Enforce);
+    if draft.section.has("event_id") || is_named {
         return;
     }
     let fate = if draft.policy.copies.missing_id == MissingId::Reject { "rejected" } else { "forwarded, duplicates too" };
@@ -165,6 +170,22 @@ fn events_can_be_told_apart(draft: &Draft<'_>) {
         None => "write event_id = { json = \"/id\" }, or missing_id = \"hash\"".to_owned(),
     };
     draft.section.warn("event_id", what, help);
+}
+
+/// Whoever has seen one delivery can send it again: what stands against that is a timestamp, an id, or the memory of it.
+fn captured_deliveries_are_known(draft: &Draft<'_>) {
+    let Some(scheme) = &draft.identity.scheme else { return };
+    let Copies { missing_id, replay_guard, .. } = &draft.policy.copies;
+    let is_enforced = *replay_guard == ReplayGuard::Enforce;
+    let is_nameless = !draft.section.has("event_id") && *missing_id == MissingId::Forward;
+    if is_nameless && scheme.tolerance().is_none() && !is_enforced {
+        let what = "a captured delivery can be sent again at any time: it has neither a timestamp nor an event id";
+        draft.section.warn("replay_guard", what, "write replay_guard = \"enforce\"");
+    }
+    if is_enforced && !scheme.tells_bodies_apart() {
+        let what = "is \"enforce\", and the signature does not cover the body";
+        draft.section.warn("replay_guard", what, "a captured delivery whose body was changed is not known again");
+    }
 }
 
 fn shorter(one: &str, length: Duration, other: &str, wanted: Duration) -> String {

@@ -10,8 +10,8 @@ use crate::config::scalar::OrNone;
 use crate::config::tree::Node;
 use crate::config::written::{AsWritten, quoted};
 use crate::config::{
-    Ambiguous, Dedupe, Fingerprint, InFlight, MissingId, Mode, OnConflict, OnDuplicate, OnStoreDown, Rate, Settle, Size,
-    Statuses, Upstream,
+    Ambiguous, Dedupe, Fingerprint, InFlight, MissingId, Mode, OnConflict, OnDuplicate, OnStoreDown, Rate, ReplayGuard, Settle,
+    Size, Statuses, Upstream,
 };
 
 use super::section::{NOT_SET, Section};
@@ -45,6 +45,7 @@ pub(super) struct Policy {
 #[derive(Clone, Copy)]
 pub(super) struct Derived {
     pub(super) on_conflict: OnConflict,
+    pub(super) replay_guard: ReplayGuard,
     pub(super) on_store_down: OnStoreDown,
     /// A quarter of the time that the provider keeps trying: enough is left for its retries to get through.
     pub(super) closed_max: Duration,
@@ -56,7 +57,7 @@ impl Policy {
             mode: section.or("mode", Mode::Sync),
             order_by: section.verbatim("order_by", NOT_SET),
             target: Target::read(section, top),
-            copies: Copies::read(section, derived.on_conflict),
+            copies: Copies::read(section, derived),
             times: Times::read(section),
             outcomes: Outcomes::read(section, derived),
             door: Door::read(section),
@@ -89,17 +90,19 @@ pub(super) struct Copies {
     pub(super) in_flight: InFlight,
     pub(super) on_duplicate: OnDuplicate,
     pub(super) on_conflict: OnConflict,
+    pub(super) replay_guard: ReplayGuard,
     pub(super) dedupe: Dedupe,
 }
 
 impl Copies {
-    fn read(section: &Section<'_>, on_conflict: OnConflict) -> Self {
+    fn read(section: &Section<'_>, derived: Derived) -> Self {
         Self {
             missing_id: section.or("missing_id", MissingId::Forward),
             fingerprint: section.verbatim("fingerprint", &quoted("body")).unwrap_or(Fingerprint::Body),
             in_flight: section.or("in_flight", InFlight::Wait),
             on_duplicate: section.or("on_duplicate", OnDuplicate::Ok),
-            on_conflict: section.or("on_conflict", on_conflict),
+            on_conflict: section.or("on_conflict", derived.on_conflict),
+            replay_guard: section.or("replay_guard", derived.replay_guard),
             dedupe: section.or("dedupe", Dedupe::On),
         }
     }

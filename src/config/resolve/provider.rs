@@ -5,16 +5,13 @@ use std::time::Duration;
 use crate::config::reader::Layer;
 use crate::config::tree::{Entry, Table, Value};
 use crate::config::written::quoted;
-use crate::config::{Limits, OnConflict, OnStoreDown, Provider};
+use crate::config::{Limits, OnConflict, OnStoreDown, Provider, ReplayGuard};
 
 use super::identity::{self, Identity};
 use super::policy::{Derived, Policy};
 use super::section::Section;
 use super::top::Top;
 use super::{Context, checks};
-
-/// Part of the design and not built yet.
-const PENDING: &[&str] = &["replay_guard"];
 
 /// Where nobody knows how long the provider tries: an outage this long is no blip, and most try for longer.
 const CLOSED_MAX: Duration = Duration::from_secs(15 * 60);
@@ -45,7 +42,6 @@ impl<'a> Draft<'a> {
         if let Some(preset) = preset {
             section.lay_under(Layer { table: preset.table, path: format!("providers.{name}") });
         }
-        section.reader().pending(PENDING);
         let identity = Identity::read(name, &section, preset, context.presets);
         let policy = Policy::read(&section, surroundings.top.upstream.as_ref(), derived(&identity));
         let draft = Self { name, section, identity, policy };
@@ -91,6 +87,7 @@ impl<'a> Draft<'a> {
             in_flight: copies.in_flight,
             on_duplicate: copies.on_duplicate,
             on_conflict: copies.on_conflict,
+            replay_guard: copies.replay_guard,
             complete_on: outcomes.complete_on,
             release_on: outcomes.release_on,
             ambiguous: outcomes.ambiguous,
@@ -132,6 +129,8 @@ fn derived(identity: &Identity) -> Derived {
     Derived {
         // Where the signature covers the id, another body is still the same event: such bodies differ legitimately.
         on_conflict: if identity.has_signed_id() { OnConflict::Duplicate } else { OnConflict::Forward },
+        // Nobody can give a captured delivery another id where the signature covers that.
+        replay_guard: if identity.has_signed_id() { ReplayGuard::Off } else { ReplayGuard::Observe },
         // A 503 helps only where the provider comes back and bears it.
         on_store_down: if identity.cannot_be_put_off() { OnStoreDown::Local } else { OnStoreDown::Closed },
         closed_max: identity.retry_window.map_or(CLOSED_MAX, |window| window / 4),
@@ -140,12 +139,16 @@ fn derived(identity: &Identity) -> Derived {
 
 /// Reads `[defaults]` for its own sake: what is wrong there is said once, whether or not a provider uses it.
 pub(super) fn check_defaults(section: Section<'_>) {
-    section.reader().pending(PENDING);
     section.reader().refuse(identity::KEYS, "cannot be a default", "it belongs to one provider: write it in [providers.NAME]");
     Policy::read(
         &section,
         None,
-        Derived { on_conflict: OnConflict::Forward, on_store_down: OnStoreDown::Closed, closed_max: CLOSED_MAX },
+        Derived {
+            on_conflict: OnConflict::Forward,
+            replay_guard: ReplayGuard::Observe,
+            on_store_down: OnStoreDown::Closed,
+            closed_max: CLOSED_MAX,
+        },
     );
     section.finish();
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::config::scalar::{Fault, checked_text};
+use crate::config::secret::Sourced;
 use crate::config::written::quoted;
 use crate::config::{StoreConfig, StoreUrl};
 
@@ -26,7 +27,8 @@ pub(super) fn resolve(section: &Section<'_>) -> StoreConfig {
     if ca_file.is_some() && !url.is_tls() {
         section.warn("ca_file", "is not used: the connection is not encrypted", "write a rediss:// URL, or remove the key");
     }
-    StoreConfig { url, namespace: namespace.0, timeout, ca_file }
+    let seal = section.optional::<Sourced>("seal").map(|seal| seal.secret);
+    StoreConfig { url, namespace: namespace.0, timeout, ca_file, seal }
 }
 
 fn namespace(section: &Section<'_>, url: &StoreUrl) -> Namespace {

@@ -8,7 +8,7 @@ use super::preset::Preset;
 use super::*;
 use crate::config::problem::{Origin, Problem};
 use crate::config::tree;
-use crate::config::{OnConflict, OnStoreDown};
+use crate::config::{OnConflict, OnStoreDown, ReplayGuard};
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let text = r#"
@@ -125,6 +125,9 @@ fn same_id_with_another_body_is_a_duplicate_where_the_id_is_signed() {
     assert_eq!(provider(ACME).on_conflict, OnConflict::Forward, "a header that no signature covers");
     assert_eq!(provider(&format!("{ACME}event_id = {{ json = '/id' }}")).on_conflict, OnConflict::Duplicate);
     assert_eq!(provider(&format!("{ACME}on_conflict = 'reject'")).on_conflict, OnConflict::Reject);
+    assert_eq!(provider(ACME).replay_guard, ReplayGuard::Observe, "an id that anybody can change");
+    assert_eq!(provider(&format!("{ACME}event_id = {{ json = '/id' }}")).replay_guard, ReplayGuard::Off);
+    assert_eq!(provider(&format!("{ACME}replay_guard = 'enforce'")).replay_guard, ReplayGuard::Enforce);
 }
 
 #[test]
@@ -133,6 +136,30 @@ fn habits_of_a_preset_are_warned_of() {
     assert_eq!(errors, []);
     let keys: Vec<&str> = warnings.iter().map(|problem| problem.key.as_str()).collect();
     assert_eq!(keys, ["providers.acme.reject_status", "providers.acme.retry_window"]);
+}
+
+#[test]
+fn captured_deliveries_that_nothing_tells_again_are_warned_of() {
+    let warned = |keys: &str| {
+        let own = "[providers.own]\npath = '/'\nsecret = { env = 'SECRET' }\n";
+        let (_, errors, warnings) = load(&format!("upstream = 'http://127.0.0.1'\n{own}{keys}"));
+        assert_eq!(errors, []);
+        let of_guard = warnings.into_iter().filter(|problem| problem.key.ends_with("replay_guard"));
+        of_guard.map(|problem| problem.what).collect::<Vec<_>>()
+    };
+    let scheme = "scheme = { signature = { header = 'S' } }\n";
+    let stamped =
+        "scheme = { signature = { header = 'S' }, signed = '{timestamp}{body}', timestamp = { at = { header = 'T' } } }\n";
+    let token = "scheme = { signature = { header = 'S' }, algorithm = 'token' }\n";
+    let anytime = "a captured delivery can be sent again at any time: it has neither a timestamp nor an event id";
+    assert_eq!(warned(scheme), [anytime]);
+    assert_eq!(warned(token), [anytime]);
+    for known in ["event_id = { header = 'X-Id' }", "missing_id = 'hash'", "missing_id = 'reject'", "replay_guard = 'enforce'"] {
+        assert_eq!(warned(&format!("{scheme}{known}")), [""; 0], "{known}");
+    }
+    assert_eq!(warned(stamped), [""; 0]);
+    let uncovered = "is \"enforce\", and the signature does not cover the body";
+    assert_eq!(warned(&format!("{token}replay_guard = 'enforce'")), [uncovered]);
 }
 
 #[test]
@@ -202,7 +229,7 @@ fn presets_that_ship_resolve_without_a_problem() {
         assert!(resolved.is_some() && errors.is_empty(), "{name}: {errors:?}");
         // What a provider lacks is worth a word to whoever configures it.
         let is_said = |what: &str| {
-            ["every delivery is forwarded", "does not cover the whole body", "never delivers again"]
+            ["every delivery is forwarded", "sent again at any time", "does not cover the whole body", "never delivers again"]
                 .iter()
                 .any(|it| what.contains(it))
         };

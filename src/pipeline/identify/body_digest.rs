@@ -14,9 +14,10 @@ use crate::scheme::json::{self, Sought, feed};
 pub struct BodyDigest([u8; 16]);
 
 impl BodyDigest {
-    fn of(digest: Sha256) -> Self {
+    /// Of a whole digest.
+    pub fn of(digest: impl Into<[u8; 32]>) -> Self {
         let mut half = [0; 16];
-        half.copy_from_slice(&digest.finalize()[..16]);
+        half.copy_from_slice(&digest.into()[..16]);
         Self(half)
     }
 
@@ -39,7 +40,7 @@ pub fn fingerprint(rule: &Fingerprint, body: &[u8]) -> BodyDigest {
         Fingerprint::Include(pointers) => digest_of(body, pointers),
         Fingerprint::Exclude(pointers) => json::digest_without(body, pointers),
     };
-    BodyDigest::of(digest.unwrap_or_else(|| Sha256::new_with_prefix(body)))
+    BodyDigest::of(digest.unwrap_or_else(|| Sha256::new_with_prefix(body)).finalize())
 }
 
 /// Digests the values at these pointers, exactly as they were sent. `None` where none is there or one is ambiguous.

@@ -29,11 +29,22 @@ impl EventKey {
         Self(format!("{}:{digest}", self.0).into())
     }
 
+    /// The key of an event that has no id but what is signed. No id is written so.
+    pub fn of_signed(namespace: &str, provider: &str, signed: BodyDigest) -> Self {
+        Self(format!("{namespace}:{provider}:={signed}").into())
+    }
+
+    /// The cell that says to which event signed bytes belong; no event's key.
+    pub fn binding(namespace: &str, provider: &str, signed: BodyDigest) -> String {
+        format!("{namespace}:{provider}:={signed}:event")
+    }
+
     /// Every key that an event which is shown so may have, the likeliest first: the id as logs and headers show it, the
     /// same with the digest of another body behind it, or the last part of a key as it is stored.
     pub fn shown_as(namespace: &str, provider: &str, text: &str) -> Vec<Self> {
         let of = |text: &str| Some(Self::new(namespace, provider, &EventId::parse(text)?));
-        let stored = |text: &str| is_digested(text).then(|| Self(format!("{namespace}:{provider}:{text}").into()));
+        let stored =
+            |text: &str| (is_digested(text) || is_of_signed(text)).then(|| Self(format!("{namespace}:{provider}:{text}").into()));
         let (id, digest) = match text.rsplit_once(':') {
             Some((id, digest)) => (id, BodyDigest::parse(digest)),
             None => (text, None),
@@ -84,6 +95,11 @@ fn readable(id: &EventId) -> Option<String> {
 /// Whether this is how `digested` writes an id.
 fn is_digested(text: &str) -> bool {
     text.strip_prefix('~').is_some_and(|hex| HEXLOWER.decode(hex.as_bytes()).is_ok_and(|digest| digest.len() == 32))
+}
+
+/// Whether this is how `of_signed` writes an id.
+fn is_of_signed(text: &str) -> bool {
+    text.strip_prefix('=').is_some_and(|hex| BodyDigest::parse(hex).is_some())
 }
 
 fn digested(id: &EventId) -> String {

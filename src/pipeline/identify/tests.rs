@@ -153,6 +153,9 @@ fn every_form_an_event_is_shown_in_leads_to_its_key() {
         assert_eq!(EventKey::shown_as("n", "p", written)[0], main);
         assert!(EventKey::shown_as("n", "p", &format!("{written}:{body}")).contains(&main.with_digest(body)));
     }
+    let of_signed = EventKey::of_signed("n", "p", body);
+    assert_eq!(EventKey::shown_as("n", "p", of_signed.id()).last(), Some(&of_signed));
+    assert_ne!(EventKey::new("n", "p", &id(of_signed.id())), of_signed, "no id is written so");
     // What only looks like a digest is an id like any other.
     assert_eq!(EventKey::shown_as("n", "p", "~abc"), [EventKey::new("n", "p", &id("~abc"))]);
     assert_eq!(EventKey::shown_as("n", "p", "").len() + EventKey::shown_as("n", "p", "%zz").len(), 0);

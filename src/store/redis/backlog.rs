@@ -112,13 +112,18 @@ impl Backlog for RedisCells {
         let (letters, next, missing): (Vec<TakenLetter>, i64, u64) = self
             .settle_letter(&keys, &TAKE, |form| {
                 let call = keys.call(form, &[&call_key]).arg(millis(terms.lease));
-                call.arg(terms.most).arg(terms.bytes).arg(terms.token.to_string()).arg(millis(self.budget * 2))
+                call.arg(terms.most)
+                    .arg(terms.bytes)
+                    .arg(terms.token.to_string())
+                    .arg(millis(self.budget * 2))
+                    .arg(u8::from(terms.trusts_cells))
             })
             .await?;
-        let letters = letters.into_iter().map(|TakenLetter { id, content, slip, cell, line }| Letter {
+        let letters = letters.into_iter().map(|TakenLetter { id, content, slip, cell, line, held }| Letter {
             holding: Holding { id, token: terms.token, cell, line },
             slip,
             content,
+            held,
         });
         Ok(Taken { letters: letters.collect(), next: u64::try_from(next).ok().map(Duration::from_millis), missing })
     }
@@ -209,13 +214,14 @@ fn foreign(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Foreign, format!("{what} is not one of ours"))
 }
 
-/// `{id, content, attempt, doubt, status, queued at, cell, line}`.
+/// `{id, content, attempt, doubt, status, queued at, cell, line, what the cell holds}`.
 struct TakenLetter {
     id: LetterId,
     content: Bytes,
     slip: Slip,
     cell: Option<EventKey>,
     line: Option<String>,
+    held: Option<Bytes>,
 }
 
 /// `{id, due in ms, attempt, doubt, status, queued at, cell, line, token, bytes, dead, content}`.
@@ -260,7 +266,8 @@ impl FromRedisValue for TakenLetter {
         let mut fields = Fields::of(value)?;
         let (id, content, slip) = (fields.id()?, fields.next()?, fields.slip()?);
         let (cell, line) = fields.places()?;
-        Ok(Self { id, content, slip, cell, line })
+        let held = Some(fields.next::<Bytes>()?).filter(|held| !held.is_empty());
+        Ok(Self { id, content, slip, cell, line, held })
     }
 }
 

@@ -95,20 +95,24 @@ return {0}",
 });
 
 /// KEYS: ..., what this call has taken. ARGV: prefix, lease in ms, most letters, most bytes, token, for how many ms it may be sent
-/// again: it is given the same letters then. A letter that is not there may be on its way to another
+/// again: it is given the same letters then; 1 where a cell that says done is believed. A letter that is not there may be on its way to another
 /// server, or somebody has thrown it away: it is looked for again after a lease, and holds nobody up.
 pub(super) static TAKE: LazyLock<Forms> = LazyLock::new(|| {
     script(
         r"
 local fields = {'content', 'attempt', 'doubt', 'status', 'queued', 'cell', 'line', 'token'}
 local notes, taken, bytes, missing = {}, {}, 0, 0
-local function give(id, note)
-    taken[#taken + 1] = {id, note[1], note[2], note[3], note[4], note[5], note[6], note[7]}
+local trusts = ARGV[7] == '1'
+local function held_by(note)
+    return note[6] ~= '' and redis.call('GET', note[6])
+end
+local function give(id, note, held)
+    taken[#taken + 1] = {id, note[1], note[2], note[3], note[4], note[5], note[6], note[7], not trusts and held or ''}
 end
 local again = redis.call('LRANGE', KEYS[5], 0, -1)
 for _, id in ipairs(again) do
     local note = redis.call('HMGET', prefix .. ':letter:' .. id, unpack(fields))
-    if note[8] == ARGV[5] then give(id, note) end
+    if note[8] == ARGV[5] then give(id, note, not trusts and held_by(note)) end
 end
 local ids = #again == 0 and redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, ARGV[3]) or {}
 for _, id in ipairs(ids) do
@@ -125,8 +129,8 @@ for _, id in ipairs(ids) do
 end
 for _, found in ipairs(notes) do
     local id, letter, note = found[1], found[2], found[3]
-    local held = note[6] ~= '' and redis.call('GET', note[6])
-    if held and string.sub(held, 1, 3) == '1d|' then
+    local held = held_by(note)
+    if trusts and held and string.sub(held, 1, 3) == '1d|' then
         clear(id)
     else
         if note[8] ~= '' and note[3] == '' then note[3] = 'unknown' end
@@ -134,7 +138,7 @@ for _, found in ipairs(notes) do
         redis.call('HSET', letter, 'attempt', note[2], 'doubt', note[3], 'token', ARGV[5])
         redis.call('ZADD', due, after(ARGV[2]), id)
         redis.call('RPUSH', KEYS[5], id)
-        give(id, note)
+        give(id, note, held)
     end
 end
 if #taken > 0 then redis.call('PEXPIRE', KEYS[5], ARGV[6]) end

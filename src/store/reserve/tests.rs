@@ -25,7 +25,7 @@ fn other_body() -> Terms {
 }
 
 fn in_memory() -> Store {
-    Store::new(AnyCells::Memory(MemoryCells::default()))
+    Store::new(AnyCells::Memory(MemoryCells::default()).into())
 }
 
 fn reserve() -> Reserve {
@@ -117,7 +117,7 @@ async fn one_that_cannot_be_written_back_does_not_hold_up_the_others() {
 
 #[tokio::test]
 async fn one_that_is_refused_is_kept_and_does_not_hold_up_the_others() {
-    let (reserve, full) = (reserve(), Store::new(AnyCells::Memory(MemoryCells::bounded(1))));
+    let (reserve, full) = (reserve(), Store::new(AnyCells::Memory(MemoryCells::bounded(1)).into()));
     reserve.withdraw(unsure(&full, &key("unsure")).await);
     claim_for(&reserve, &key("unknown"), Duration::ZERO).await;
     reserve.write_all_back(&full, &|_| ()).await.unwrap();

@@ -189,6 +189,7 @@ fn every_key_of_the_program_can_be_written() {
         ("store.namespace", "store"),
         ("store.timeout", "store"),
         ("store.ca_file", "store"),
+        ("store.seal", "store"),
     ]);
     let has = |at: &str, key: &str| schema.pointer(at).is_some_and(|properties| !properties[key].is_null());
     let keys = known_keys();

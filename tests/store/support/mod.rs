@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hookonce::config::{Fingerprint, RedisUrl};
+use hookonce::config::{Fingerprint, RedisUrl, Secret};
 use hookonce::pipeline::identify::{BodyDigest, EventId, EventKey, fingerprint};
 use hookonce::store::backlog::Backlog;
 use hookonce::store::cells::Cells;
@@ -29,6 +29,7 @@ use hookonce::store::entry::now;
 use hookonce::store::file::FileCells;
 use hookonce::store::memory::MemoryCells;
 use hookonce::store::redis::{RedisCells, RedisServer};
+use hookonce::store::seal::{Seal, Sealed};
 use hookonce::store::{Claim, ClaimOutcome, Done, Earlier, Store, StoredReply, Terms, done};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -54,6 +55,8 @@ pub const BUDGET: Duration = Duration::from_secs(2);
 
 pub trait Fixture: Sync + Sized {
     type Cells: Cells + Backlog + Clone + Send + Sync + 'static;
+    /// What a letter takes beside its content.
+    const SEAL_BYTES: u64 = 0;
 
     async fn open() -> Self;
 
@@ -74,6 +77,26 @@ impl Fixture for Memory {
 
     fn store(&self) -> Store<MemoryCells> {
         Store::new(self.0.clone())
+    }
+}
+
+/// The seal of the tests.
+pub fn seal() -> Arc<Seal> {
+    Arc::new(Seal::new(&Secret::new("a secret that only we know")).unwrap())
+}
+
+pub struct SealedMemory(MemoryCells);
+
+impl Fixture for SealedMemory {
+    type Cells = Sealed<MemoryCells>;
+    const SEAL_BYTES: u64 = 25;
+
+    async fn open() -> Self {
+        Self(MemoryCells::default())
+    }
+
+    fn store(&self) -> Store<Sealed<MemoryCells>> {
+        Store::new(Sealed::new(self.0.clone(), Some(seal())))
     }
 }
 
@@ -115,6 +138,21 @@ impl Fixture for Redis {
 
     fn store(&self) -> Store<RedisCells> {
         Store::new(self.server.connect())
+    }
+}
+
+pub struct SealedRedis(Redis);
+
+impl Fixture for SealedRedis {
+    type Cells = Sealed<RedisCells>;
+    const SEAL_BYTES: u64 = 25;
+
+    async fn open() -> Self {
+        Self(Redis::open().await)
+    }
+
+    fn store(&self) -> Store<Sealed<RedisCells>> {
+        Store::new(Sealed::new(self.0.server.connect(), Some(seal())))
     }
 }
 
