@@ -3,10 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod frames;
 mod hop_by_hop;
 mod paths;
 mod raw;
+mod smuggling;
 mod spoofing;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;
+mod upgrade;
+mod upstream;
