@@ -3,8 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod encoding;
 mod frames;
 mod hop_by_hop;
+mod ids;
+mod json;
 mod paths;
 mod raw;
 mod smuggling;

@@ -123,7 +123,7 @@ impl Recorder {
 /// The request at the start of these bytes, if it is whole. It is framed by one length, or, passed through, in chunks.
 fn strict(bytes: &[u8]) -> Option<(Request, usize)> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
-    let head = std::str::from_utf8(&bytes[..end]).expect("a head in ASCII").to_owned();
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     assert!(!head.replace("\r\n", "").contains(['\r', '\n', '\0']), "{head:?}");
     let request = Request { head, body: Vec::new() };
     if request.all("transfer-encoding") == ["chunked"] && request.all("content-length").is_empty() {
