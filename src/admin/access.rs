@@ -61,18 +61,22 @@ fn unauthorized<B>(request: &Request<B>) -> Denied {
     if is_page && !is_write(request) { denied.with(header::WWW_AUTHENTICATE, challenge) } else { denied }
 }
 
-fn authorization<B>(request: &Request<B>) -> Option<&[u8]> {
-    request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes)
+/// What is given under this scheme, whose name may be written in any case (RFC 9110, 11.1). Of two headers neither counts.
+fn authorization<'r, B>(request: &'r Request<B>, scheme: &str) -> Option<&'r [u8]> {
+    let mut values = request.headers().get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (name, given) = value.split_at_checked(scheme.len())?;
+    given.strip_prefix(b" ").filter(|_| name.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
 fn has_bearer<B>(request: &Request<B>, token: &Secret) -> bool {
-    let given = authorization(request).and_then(|value| value.strip_prefix(b"Bearer "));
+    let given = authorization(request, "Bearer");
     given.is_some_and(|given| given.ct_eq(token.bytes()).into())
 }
 
 /// The token as the password of whatever user.
 fn has_password<B>(request: &Request<B>, token: &Secret) -> bool {
-    let given = authorization(request).and_then(|value| value.strip_prefix(b"Basic "));
+    let given = authorization(request, "Basic");
     let plain = given.and_then(|given| BASE64.decode(given).ok()).map(Secret::new);
     let password = plain.as_ref().and_then(|plain| {
         let colon = plain.bytes().iter().position(|byte| *byte == b':')?;
@@ -166,6 +170,15 @@ mod tests {
             assert_eq!(ask("GET", &basic(text)), 401, "{text}");
         }
         assert_eq!(ask("GET", "Basic ???"), 401);
+        for value in ["bearer", "BEARER", "bEaReR"].map(|scheme| format!("{scheme} {TOKEN}")) {
+            assert_eq!((ask("GET", &value), ask("DELETE", &value)), (200, 200), "{value}");
+        }
+        assert_eq!((ask("GET", &right.replace("Basic", "basic")), ask("DELETE", &right.replace("Basic", "BASIC"))), (200, 401));
+        for value in ["Bearer", "Bearer ", "Bearer  ", TOKEN, "Bearers", "Token"].map(|start| format!("{start} {TOKEN} ")) {
+            assert_eq!(ask("GET", &value), 401, "{value}");
+        }
+        let twice = [("authorization", bearer.as_str()), ("authorization", "Bearer x")];
+        assert_eq!(admitted(Some(TOKEN), HERE, "GET", &twice), 401);
         let colons = basic("me:a:b");
         assert_eq!(admitted(Some("a:b"), HERE, "GET", &[("authorization", &colons)]), 200);
     }
