@@ -9,6 +9,7 @@ mod frames;
 mod hop_by_hop;
 mod ids;
 mod json;
+mod metrics;
 mod paths;
 mod raw;
 mod smuggling;
