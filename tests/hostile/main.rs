@@ -5,6 +5,7 @@
 
 mod admin;
 mod encoding;
+mod fault;
 mod frames;
 mod hop_by_hop;
 mod ids;
@@ -12,8 +13,10 @@ mod json;
 mod metrics;
 mod paths;
 mod raw;
+mod secrets;
 mod smuggling;
 mod spoofing;
+mod ssrf;
 #[allow(dead_code, reason = "shared with tests/it; not all of it is needed here")]
 #[path = "../it/support/mod.rs"]
 mod support;
