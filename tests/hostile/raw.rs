@@ -104,6 +104,19 @@ impl Recorder {
         String::from_utf8_lossy(&self.connections.lock().unwrap().concat()).into_owned()
     }
 
+    /// Those requests that came whole, as it saw them itself.
+    pub fn whole_requests(&self) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for bytes in self.connections.lock().unwrap().iter() {
+            let mut rest = &bytes[..];
+            while let Some((request, size)) = strict(rest) {
+                requests.push(request);
+                rest = &rest[size..];
+            }
+        }
+        requests
+    }
+
     /// The requests it was sent, read strictly: fails where there is anything else between or behind them.
     pub fn requests(&self) -> Vec<Request> {
         let mut requests = Vec::new();

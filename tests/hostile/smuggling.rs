@@ -353,3 +353,22 @@ async fn over_http_2_a_request_that_ends_at_its_head_carries_no_length() {
     assert!(proxy.stop().await);
     assert_eq!(recorder.requests().len(), 0);
 }
+
+/// What is passed through goes on while it comes: where its length turns out to be a lie, the consumer's connection is not used
+/// again, so that nothing is taken for the rest of it.
+#[tokio::test]
+async fn over_http_2_a_length_that_lies_spoils_no_connection_for_the_next() {
+    let recorder = Recorder::new().await;
+    let proxy = patient(recorder.setup().await).top("workers = 1\npassthrough = [\"/app/*\"]").start();
+    for (length, body) in [("100", HIDDEN), ("2", HIDDEN), ("0", HIDDEN)] {
+        let mut all = fields(&Delivery::plain("POST", "/app/x"));
+        all.push((b"content-length".to_vec(), length.as_bytes().to_vec()));
+        let ended = Frames::to(proxy.listen).await.request(&all, Some(body.as_bytes())).await;
+        assert_ne!(ended, Ended::Status(200), "{length}");
+    }
+    assert_eq!(proxy.send(&github("e1")).await.status, 200);
+    assert!(proxy.stop().await);
+    let requests: Vec<_> = recorder.whole_requests().into_iter().filter(|request| request.target() == "/github").collect();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].all("hookonce-event-id"), ["e1"]);
+}
