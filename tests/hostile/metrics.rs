@@ -1,5 +1,6 @@
 //! Being seen in the wrong place: no sender makes a series, a log line or an answer say what it must not.
 
+use hookonce::config::{Config, Environment};
 use serde_json::Value;
 
 use crate::raw::Recorder;
@@ -100,8 +101,8 @@ async fn nothing_secret_is_in_an_answer_or_in_what_is_shown_of_the_configuration
     let trace =
         format!("[trace]\nendpoint = \"http://127.0.0.1:9/v1/traces\"\nheaders = {{ authorization = \"Bearer {HEADER}\" }}");
     let setup = in_front_of(&consumer).top(&format!("admin_token = \"{TOKEN}\"")).table(&trace);
-    let setup = setup.store("memory:");
-    let loaded = hookonce::config::Config::from_text(&setup.text(), &hookonce::config::Environment::default()).unwrap();
+    let with_password = setup.clone().store("redis://user:canary-of-redis@127.0.0.1:1").text();
+    let loaded = Config::from_text(&with_password, &Environment::default()).unwrap();
     let debug = format!("{:?}{:#?}", loaded.config, loaded.config);
     let proxy = setup.start();
     let mut told = vec![("Debug", debug)];

@@ -1,6 +1,7 @@
 //! A consumer that writes down every byte it is sent, and says exactly the bytes it is told to.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -64,6 +65,7 @@ impl Request {
 pub struct Recorder {
     pub address: SocketAddr,
     connections: Arc<Mutex<Vec<Vec<u8>>>>,
+    closed: Arc<AtomicUsize>,
 }
 
 type Script = dyn Fn(&Request) -> Says + Send + Sync;
@@ -77,6 +79,8 @@ impl Recorder {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, connections, script) = (listener.local_addr().unwrap(), Arc::default(), Arc::new(script));
         let all: Arc<Mutex<Vec<Vec<u8>>>> = Arc::clone(&connections);
+        let closed = Arc::<AtomicUsize>::default();
+        let ended = Arc::clone(&closed);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let place = {
@@ -84,10 +88,14 @@ impl Recorder {
                     all.push(Vec::new());
                     all.len() - 1
                 };
-                tokio::spawn(serve(stream, Arc::clone(&all), place, Arc::clone(&script) as Arc<Script>));
+                let (all, script, ended) = (Arc::clone(&all), Arc::clone(&script) as Arc<Script>, Arc::clone(&ended));
+                tokio::spawn(async move {
+                    serve(stream, all, place, script).await;
+                    ended.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
-        Self { address, connections }
+        Self { address, connections, closed }
     }
 
     /// A configuration that leads here.
@@ -97,6 +105,11 @@ impl Recorder {
 
     pub fn connections(&self) -> usize {
         self.connections.lock().unwrap().len()
+    }
+
+    /// Those that have come to their end.
+    pub fn closed_connections(&self) -> usize {
+        self.closed.load(Ordering::SeqCst)
     }
 
     /// Everything that was ever said to it.

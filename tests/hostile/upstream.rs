@@ -6,6 +6,7 @@ use tokio::net::TcpListener;
 
 use crate::raw::{OK, Recorder, Says};
 use crate::support::consumer::Consumer;
+use crate::support::eventually;
 use crate::support::instance::Instance;
 use crate::support::proxy::in_front_of;
 use crate::support::sender::{Answer, Delivery, github, github_with, stripe};
@@ -81,6 +82,8 @@ async fn one_interim_answer_after_another_ends_before_its_time() {
         let answer = proxy.send(&github("e1")).await;
         assert_eq!((answer.status, answer.outcome()), (504, "ambiguous"), "{status}");
         assert_eq!(proxy.send(&Delivery::plain("GET", "/app")).await.status, 504);
+        // Nobody goes on listening either.
+        eventually("hung up", async || (recorder.closed_connections() == 2).then_some(())).await;
         assert!(proxy.stop().await);
     }
 }
