@@ -13,6 +13,7 @@ use hookonce::telemetry::metrics::Metrics;
 const README: &str = include_str!("../README.md");
 const SCHEMES: &str = include_str!("../docs/schemes.md");
 const GUARANTEE: &str = include_str!("../docs/guarantee.md");
+const SECURITY: &str = include_str!("../docs/security.md");
 
 /// The fenced blocks of a language.
 fn blocks(language: &str) -> Vec<&'static str> {
@@ -156,40 +157,66 @@ fn every_metric_that_a_document_names_exists() {
     assert!(seen > 100, "{seen}");
 }
 
-/// The tests that the guarantee names, as file and function.
-fn named_tests() -> BTreeSet<(&'static str, &'static str)> {
-    let rows = GUARANTEE.lines().filter(|line| line.starts_with("| "));
+/// The tests that a document's tables name, as file and function.
+fn named_tests(document: &'static str) -> BTreeSet<(&'static str, &'static str)> {
+    let rows = document.lines().filter(|line| line.starts_with("| "));
     rows.flat_map(|line| line.split('`').skip(1).step_by(2)).filter_map(|word| word.split_once("::")).collect()
 }
 
+/// A file of tests, or of the program with tests in it.
 fn source(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file).with_extension("rs");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = if file.starts_with("src/") { root.to_owned() } else { root.join("tests") };
+    let path = folder.join(file).with_extension("rs");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-#[test]
-fn every_test_that_the_guarantee_names_exists() {
-    let named = named_tests();
-    assert!(named.len() > 60, "{}", named.len());
+fn assert_all_exist(named: &BTreeSet<(&str, &str)>) {
     for (file, test) in named {
         let (source, head) = (source(file), format!("fn {test}"));
         let is_there = source.match_indices(&head).any(|(at, _)| matches!(source.as_bytes()[at + head.len()], b'(' | b'<'));
-        assert!(is_there, "there is no {test} in tests/{file}.rs");
+        assert!(is_there, "there is no {test} in {file}.rs");
     }
 }
 
-#[test]
-fn every_fault_that_is_injected_is_in_the_guarantee() {
-    let named = named_tests();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+/// Every test of a folder is in a row. Gives how many there are.
+fn assert_all_named(folder: &str, named: &BTreeSet<(&str, &str)>) -> usize {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+    let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
     let mut count = 0;
-    for file in files.map(|path| format!("faults/{}", path.file_stem().unwrap().to_str().unwrap())) {
-        for test in source(&file).split("#[tokio::test]").skip(1).map(|rest| rest.split_once("fn ").unwrap().1) {
+    for file in files.map(|path| format!("{folder}/{}", path.file_stem().unwrap().to_str().unwrap())) {
+        let source = source(&file).replace("#[test]", "#[tokio::test]");
+        for test in source.split("#[tokio::test]").skip(1).map(|rest| rest.split_once("fn ").unwrap().1) {
             let test = test.split('(').next().unwrap();
             assert!(named.contains(&(file.as_str(), test)), "{file}::{test} is in no row");
             count += 1;
         }
     }
+    count
+}
+
+#[test]
+fn every_test_that_the_guarantee_names_exists() {
+    let named = named_tests(GUARANTEE);
+    assert!(named.len() > 60, "{}", named.len());
+    assert_all_exist(&named);
+}
+
+#[test]
+fn every_fault_that_is_injected_is_in_the_guarantee() {
+    let count = assert_all_named("faults", &named_tests(GUARANTEE));
     assert!(count > 40, "{count}");
+}
+
+#[test]
+fn every_test_that_the_page_on_security_names_exists() {
+    let named = named_tests(SECURITY);
+    assert!(named.len() > 100, "{}", named.len());
+    assert_all_exist(&named);
+}
+
+#[test]
+fn everything_hostile_that_is_tried_is_on_the_page_on_security() {
+    let count = assert_all_named("hostile", &named_tests(SECURITY));
+    assert!(count > 70, "{count}");
 }

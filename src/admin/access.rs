@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use data_encoding::BASE64;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::Denied;
@@ -61,24 +62,33 @@ fn unauthorized<B>(request: &Request<B>) -> Denied {
     if is_page && !is_write(request) { denied.with(header::WWW_AUTHENTICATE, challenge) } else { denied }
 }
 
-fn authorization<B>(request: &Request<B>) -> Option<&[u8]> {
-    request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes)
+/// What is given under this scheme, whose name may be written in any case (RFC 9110, 11.1). Of two headers neither counts.
+fn authorization<'r, B>(request: &'r Request<B>, scheme: &str) -> Option<&'r [u8]> {
+    let mut values = request.headers().get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (name, given) = value.split_at_checked(scheme.len())?;
+    given.strip_prefix(b" ").filter(|_| name.eq_ignore_ascii_case(scheme.as_bytes()))
 }
 
 fn has_bearer<B>(request: &Request<B>, token: &Secret) -> bool {
-    let given = authorization(request).and_then(|value| value.strip_prefix(b"Bearer "));
-    given.is_some_and(|given| given.ct_eq(token.bytes()).into())
+    let given = authorization(request, "Bearer");
+    given.is_some_and(|given| is_token(given, token))
 }
 
 /// The token as the password of whatever user.
 fn has_password<B>(request: &Request<B>, token: &Secret) -> bool {
-    let given = authorization(request).and_then(|value| value.strip_prefix(b"Basic "));
+    let given = authorization(request, "Basic");
     let plain = given.and_then(|given| BASE64.decode(given).ok()).map(Secret::new);
     let password = plain.as_ref().and_then(|plain| {
         let colon = plain.bytes().iter().position(|byte| *byte == b':')?;
         plain.bytes().get(colon + 1..)
     });
-    password.is_some_and(|password| password.ct_eq(token.bytes()).into())
+    password.is_some_and(|password| is_token(password, token))
+}
+
+/// Compares digests, which are of one length: comparing the tokens themselves would tell how long the right one is.
+fn is_token(given: &[u8], token: &Secret) -> bool {
+    Sha256::digest(given).ct_eq(&Sha256::digest(token.bytes())).into()
 }
 
 /// Browsers say where a request comes from. Following a link is nobody's misuse; what is behind it is not shown to its site.
@@ -166,6 +176,15 @@ mod tests {
             assert_eq!(ask("GET", &basic(text)), 401, "{text}");
         }
         assert_eq!(ask("GET", "Basic ???"), 401);
+        for value in ["bearer", "BEARER", "bEaReR"].map(|scheme| format!("{scheme} {TOKEN}")) {
+            assert_eq!((ask("GET", &value), ask("DELETE", &value)), (200, 200), "{value}");
+        }
+        assert_eq!((ask("GET", &right.replace("Basic", "basic")), ask("DELETE", &right.replace("Basic", "BASIC"))), (200, 401));
+        for value in ["Bearer", "Bearer ", "Bearer  ", TOKEN, "Bearers", "Token"].map(|start| format!("{start} {TOKEN} ")) {
+            assert_eq!(ask("GET", &value), 401, "{value}");
+        }
+        let twice = [("authorization", bearer.as_str()), ("authorization", "Bearer x")];
+        assert_eq!(admitted(Some(TOKEN), HERE, "GET", &twice), 401);
         let colons = basic("me:a:b");
         assert_eq!(admitted(Some("a:b"), HERE, "GET", &[("authorization", &colons)]), 200);
     }

@@ -22,8 +22,10 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// Headers of one connection, not of the message: RFC 9110, 7.6.1, and `Proxy-Connection`, which clients still send.
-const HOP_BY_HOP: [HeaderName; 8] = [
+/// `HTTP2-Settings` asks for another protocol, as `Upgrade` does, and none is ever switched to.
+const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
+    HeaderName::from_static("http2-settings"),
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
@@ -112,22 +114,37 @@ pub fn towards_sender(headers: &mut HeaderMap) {
     drop_own(headers);
 }
 
+/// Whether `Connection` names a header that is there and is none of a connection's. Removed by its name, an event would
+/// reach the consumer without it, its signature for one; and whoever passes it on before us may have looked at it already.
+pub fn connection_names_another(headers: &HeaderMap) -> bool {
+    named_by_connection(headers).any(|name| {
+        let is_of_connection = HOP_BY_HOP.contains(&name) || name == header::TRANSFER_ENCODING || name.as_str() == "close";
+        !is_of_connection && headers.contains_key(&name)
+    })
+}
+
 /// Removes what belongs to the connection the message came on, and the framing, which is made anew.
 fn end_to_end(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
-    }
     // Beside a transfer coding a length says nothing (RFC 9112, 6.3), and is often wrong.
     if headers.remove(header::TRANSFER_ENCODING).is_some() {
         headers.remove(header::CONTENT_LENGTH);
     }
+    let named: Vec<HeaderName> = named_by_connection(headers).filter(|name| !is_kept(name)).collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+fn named_by_connection(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
+    let values = headers.get_all(header::CONNECTION).iter();
+    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+}
+
+/// What no `Connection` takes away: who is asked for what, with which body, by whom.
+fn is_kept(name: &HeaderName) -> bool {
+    [header::HOST, header::FORWARDED, header::AUTHORIZATION, header::COOKIE].contains(name)
+        || ["content-", "x-forwarded-", "hookonce-"].iter().any(|start| name.as_str().starts_with(start))
 }
 
 /// Only hookonce says `Hookonce-*`. Consumers that read headers as variables take `_` for `-`.
@@ -144,7 +161,7 @@ fn drop_all(headers: &mut HeaderMap, is_it: impl Fn(&str) -> bool) {
 
 fn forwarded(headers: &mut HeaderMap, peer: Peer) {
     if !peer.is_trusted {
-        drop_all(headers, |name| name == header::FORWARDED.as_str() || name.starts_with("x-forwarded-"));
+        drop_all(headers, |name| name == header::FORWARDED.as_str() || name.replace('_', "-").starts_with("x-forwarded-"));
     }
     let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(", ");
     let address = peer.caller.address;
@@ -197,6 +214,43 @@ mod tests {
         );
         assert!(!headers.contains_key("x-gone") && !headers.contains_key("te") && !headers.contains_key("connection"));
         assert_eq!(headers.get_all("x-kept").iter().count(), 2);
+    }
+
+    #[test]
+    fn a_connection_names_its_own_headers_and_no_others() {
+        let names = |value, others: &[(&'static str, &'static str)]| {
+            connection_names_another(&map(&[&[("connection", value)], others].concat()))
+        };
+        for of_connection in
+            ["close", "Keep-Alive", "Upgrade, HTTP2-Settings", "TE, close", "transfer-encoding", ", ,", "x-absent"]
+        {
+            let others = [("keep-alive", "1"), ("upgrade", "h2c"), ("http2-settings", "AA"), ("te", "trailers"), ("close", "1")];
+            assert!(!names(of_connection, &others), "{of_connection}");
+        }
+        for another in
+            ["X-Signature", "close,x-signature", "close,\tX-SIGNATURE ,", "content-length", "Host", "Hookonce-Event-Id"]
+        {
+            let others = [("x-signature", "1"), ("host", "a"), ("content-length", "2"), ("hookonce-event-id", "1")];
+            assert!(names(another, &others), "{another}");
+        }
+    }
+
+    #[test]
+    fn what_says_who_is_asked_for_what_is_not_taken_away_by_its_name() {
+        let fields = [
+            ("connection", "host, content-type, x-forwarded-for, forwarded, authorization, cookie, content-length"),
+            ("host", "a"),
+            ("content-type", "b"),
+            ("x-forwarded-for", "198.51.100.1"),
+            ("forwarded", "for=198.51.100.1"),
+            ("authorization", "c"),
+            ("cookie", "d"),
+            ("content-length", "3"),
+        ];
+        let headers = sent(&fields, peer(true));
+        assert!(fields[1..].iter().all(|(name, _)| headers.contains_key(*name)), "{headers:?}");
+        let coded = sent(&[("connection", "transfer-encoding"), ("transfer-encoding", "x"), ("content-length", "3")], peer(true));
+        assert!(!coded.contains_key("content-length") && !coded.contains_key("transfer-encoding"));
     }
 
     #[test]

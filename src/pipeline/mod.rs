@@ -133,6 +133,9 @@ impl Pipeline {
         record.provider(&route.watch);
         self.refuse_foreign(&route, caller, &parts)?;
         record.traced(self.telemetry.begin(Kind::Server, &parts.headers, now));
+        if headers::connection_names_another(&parts.headers) {
+            return Err(Refusal::BadRequest("Connection names a header of the event"));
+        }
         if body.is_at_end()
             && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
         {

@@ -6,11 +6,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, Uri, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::HttpsConnector;
@@ -36,6 +38,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, doubled each time.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+/// A consumer's head, and what is read ahead of its body. A head of this size is no answer but a fault.
+const HEAD_BYTES_MAX: usize = 128 * 1024;
+/// Interim answers (1xx) to one request. A few are a sign of life; whoever goes on so never answers.
+const INTERIM_MAX: usize = 32;
 
 /// Connections to consumers, for one runtime.
 #[derive(Debug)]
@@ -110,6 +117,12 @@ pub enum Unknown {
     Broken(Arc<str>),
 }
 
+impl ForwardError {
+    fn broken(why: &str) -> Self {
+        Self::Unknown(Unknown::Broken(why.into()))
+    }
+}
+
 impl fmt::Display for ForwardError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -140,18 +153,28 @@ impl Upstreams {
         patience: Patience<'_>,
         may_send: impl Fn() -> Result<(), NotSent>,
     ) -> Result<(Response<Incoming>, Used), ForwardError> {
+        let flooded = bounded_interim(&mut request);
         loop {
             let mut sender = tokio::select! {
                 sender = self.ready_sender(upstream, patience) => sender?,
                 () = patience.stop.cancelled() => return Err(ForwardError::NotSent(NotSent::Stopping)),
             };
             may_send().map_err(ForwardError::NotSent)?;
-            match timeout_at(patience.deadline, sender.try_send_request(request)).await {
+            let answer = tokio::select! {
+                biased;
+                () = flooded.cancelled() => return Err(ForwardError::broken("it gave one interim answer after another")),
+                answer = timeout_at(patience.deadline, sender.try_send_request(request)) => answer,
+            };
+            match answer {
+                // Nobody has asked for another protocol, and what follows in it is not for the sender.
+                Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    return Err(ForwardError::broken("it switched to another protocol"));
+                }
                 Ok(Ok(response)) => return Ok((response, Used { pool: Arc::clone(self), upstream: upstream.clone(), sender })),
                 Ok(Err(mut refused)) => match refused.take_message() {
                     // The connection had been closed: the request is still ours, whole.
                     Some(unsent) => request = unsent,
-                    None => return Err(ForwardError::Unknown(Unknown::Broken(chain(refused.error())))),
+                    None => return Err(ForwardError::broken(&chain(refused.error()))),
                 },
                 Err(_) => return Err(ForwardError::Unknown(Unknown::Timeout)),
             }
@@ -227,7 +250,7 @@ impl Upstreams {
     async fn connect(&self, upstream: &Upstream) -> Result<SendRequest<Outgoing>, Arc<str>> {
         let mut connector = self.connector.clone();
         let io = connector.call(upstream.0.clone()).await.map_err(|error| chain(&*error))?;
-        let (mut sender, connection) = http1::handshake(io).await.map_err(|error| chain(&error))?;
+        let (mut sender, connection) = client().handshake(io).await.map_err(|error| chain(&error))?;
         // The connection ends when its sender is dropped, or with an error that the request's own future tells.
         tokio::spawn(async move {
             let _ = connection.await;
@@ -235,6 +258,26 @@ impl Upstreams {
         sender.ready().await.map_err(|error| chain(&error))?;
         Ok(sender)
     }
+}
+
+/// How a consumer is spoken with. Header fields are as many as hyper has room for on the stack, which is 100.
+fn client() -> http1::Builder {
+    let mut client = http1::Builder::new();
+    // The default, stated: bytes without a head are no answer.
+    client.max_buf_size(HEAD_BYTES_MAX).http09_responses(false);
+    client
+}
+
+/// Counts the interim answers to a request; what it gives is cancelled when there are too many.
+fn bounded_interim<B>(request: &mut Request<B>) -> CancellationToken {
+    let (flooded, count) = (CancellationToken::new(), AtomicUsize::new(0));
+    let is_flooded = flooded.clone();
+    hyper::ext::on_informational(request, move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) == INTERIM_MAX {
+            is_flooded.cancel();
+        }
+    });
+    flooded
 }
 
 /// Those that browsers trust.
@@ -268,10 +311,28 @@ pub fn request(
     // HTTP/2 has the host in the target, and where there is one it is what the request was routed by.
     let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     headers::towards_consumer(&mut parts.headers, host, peer, told);
+    frame(&mut parts, &body);
+    if !parts.headers.contains_key(header::HOST)
+        && let Some(own) = upstream.0.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok())
+    {
+        // HTTP/1.0 needs none; what we speak does.
+        parts.headers.insert(header::HOST, own);
+    }
     parts.uri = target(upstream, &parts.uri, preserve_path);
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
     Request::from_parts(parts, body)
+}
+
+/// The length of a body that is there whole is what it has, and never what was said of it: hyper sends on a
+/// `Content-Length` as it stands, and a consumer that waits for more would take the next request for it.
+fn frame(parts: &mut Parts, body: &Outgoing) {
+    let Outgoing::Whole(body) = body else { return };
+    let length = body.size_hint().lower();
+    match parts.method {
+        Method::GET | Method::HEAD if length == 0 => parts.headers.remove(header::CONTENT_LENGTH),
+        _ => parts.headers.insert(header::CONTENT_LENGTH, length.into()),
+    };
 }
 
 /// The path as it was sent, or the upstream's own, and the query.

@@ -81,14 +81,15 @@ impl<'de> Deserialize<'de> for Items<'de> {
 /// Providers batch up to a thousand events.
 const ITEMS_MAX: usize = 10_000;
 
-/// A string, unescaped, or an integer in exactly the digits that were sent: no number is ever rounded.
+/// A string, unescaped, or an integer in exactly the digits that were sent: no number is ever rounded. `-0` is none: to some
+/// parsers it is nought, to others a fraction.
 pub(crate) fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     let text = raw.get();
     if text.starts_with('"') {
         return serde_json::from_str::<Text<'_>>(text).ok().map(|text| text.0);
     }
     let digits = text.strip_prefix('-').unwrap_or(text);
-    (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then_some(Cow::Borrowed(text))
+    (text != "-0" && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then_some(Cow::Borrowed(text))
 }
 
 /// The same letters in another case, as Unicode has it: `ſ` is an s, and the Kelvin sign a k.
@@ -316,7 +317,7 @@ mod tests {
         for digits in ["9007199254740993", "-1", "123456789012345678901234567890"] {
             assert_eq!(text_at(&format!("{{\"id\": {digits} }}"), "/id"), Ok(Some(digits.into())));
         }
-        for other in ["1.0", "1e3", "1e400", "null", "true", "[1]", "{}"] {
+        for other in ["-0", "1.0", "1e3", "1e400", "null", "true", "[1]", "{}"] {
             assert_eq!(text_at(&format!("{{\"id\":{other}}}"), "/id"), Ok(None), "{other}");
         }
     }

@@ -84,6 +84,24 @@ fn a_signature_names_the_first_secret_that_made_it() {
 }
 
 #[test]
+fn every_secret_is_tried_whichever_matches_or_none() {
+    let scheme = scheme(PAIRS);
+    let keys: Vec<Key> = (0..16).map(|nth| key(&scheme, &format!("secret {nth}"))).collect();
+    let compared = |signer: &Key| {
+        let mut request = Request::signed(&scheme, signer, &[]);
+        let zeros = "0".repeat(64);
+        request.set("sig", &format!("{},v1={zeros},v1={zeros}", request.header("sig")));
+        let before = key::COMPARED.get();
+        let judged = request.judged(&scheme, &keys, NOW).map(|proof| proof.slot);
+        (judged, key::COMPARED.get() - before)
+    };
+    // Sixteen secrets, three signatures.
+    assert_eq!(compared(&keys[0]), (Ok(0), 48));
+    assert_eq!(compared(&keys[15]), (Ok(15), 48));
+    assert_eq!(compared(&key(&scheme, "another")), (Err(Disproof::NoMatch), 48));
+}
+
+#[test]
 fn age_is_judged_only_of_signatures_that_hold() {
     let scheme = scheme(PAIRS);
     let (right, wrong) = (key(&scheme, "right"), key(&scheme, "wrong"));

@@ -114,10 +114,12 @@ pub fn letter(line: &LetterLine<'_>) {
 /// More than any first step of a path needs.
 const STEP_BYTES_MAX: usize = 32;
 
-/// Writes that a request belongs to no provider. Of its path only the first step: what comes behind may be a secret.
+/// Writes that a request belongs to no provider. Of its path only the first step: what comes behind may be a secret. A path
+/// may hold letters that a terminal obeys, or that turn the direction of a line: nothing but visible ASCII is written.
 pub fn unrouted(method: &Method, path: &str) {
     let (first, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
     let first = &first[..first.floor_char_boundary(STEP_BYTES_MAX)];
+    let first: String = first.chars().map(|c| if c.is_ascii_graphic() { c } else { '?' }).collect();
     let path = format!("/{first}{}", if rest.is_empty() { "" } else { "/..." });
     tracing::info!(target: "hookonce::unrouted", %method, path, "no provider takes this");
 }

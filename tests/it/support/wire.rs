@@ -67,9 +67,23 @@ impl Wire {
         }
     }
 
+    /// The same, where it may close without having said it.
+    pub async fn heard_or_closed(&mut self, text: &str) {
+        while !String::from_utf8_lossy(&self.read).contains(text) && self.read_more().await > 0 {}
+    }
+
     /// What it has said so far.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&self.read).into_owned()
+    }
+
+    /// Reads this much or until the other side closes, keeps nothing, and gives how much it was.
+    pub async fn skip(&mut self, most: usize) -> usize {
+        let mut skipped = std::mem::take(&mut self.read).len();
+        while skipped < most && self.read_more().await > 0 {
+            skipped += std::mem::take(&mut self.read).len();
+        }
+        skipped
     }
 
     /// Waits until the other side has closed.
