@@ -56,7 +56,7 @@ fn whatever_a_cell_holds_the_store_goes_on(value: &Bytes) {
         for body_matters in [true, false] {
             store.cells().put(key.as_str(), value.clone(), LIFE).await.unwrap();
             let _ = store.look(&key).await;
-            let _ = store.claim(&key, &Terms { body_matters, ..terms.clone() }).await;
+            let _ = store.claim(&key, &Terms { body_matters, ..terms }).await;
             let _ = store.forget(&key).await;
             let _ = store.find("fuzz:", 10).await;
         }
