@@ -71,7 +71,11 @@ impl Scene {
             let pipeline = pipeline(&consumer);
             (consumer, pipeline)
         });
-        Self { runtime, consumer, pipeline }
+        let scene = Self { runtime, consumer, pipeline };
+        // Where nothing gets through, nothing wrong does: what is signed must arrive.
+        let (answers, seen) = scene.play(&signed(br#"{"id":"evt_1"}"#));
+        assert!(answers.starts_with(b"HTTP/1.1 200 OK\r\n") && seen.len() == 1, "{seen:?}");
+        scene
     }
 
     /// One connection, from its first byte to its end: what came back on it, and what the consumer got.
@@ -145,6 +149,17 @@ fn pipeline(consumer: &Consumer) -> Pipeline {
     }
 }
 
+/// A delivery as the provider would send it.
+fn signed(body: &[u8]) -> Vec<u8> {
+    let (signature, length) = (signature(body), body.len());
+    let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\nx-signature: sha256={signature}\r\ncontent-length: {length}\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+fn signature(body: &[u8]) -> String {
+    HEXLOWER.encode(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), body).as_ref())
+}
+
 /// The same, and nothing has come in yet.
 fn fresh(pipeline: &Pipeline) -> Pipeline {
     let config = pipeline.config();
@@ -168,7 +183,7 @@ fn consumer_got_only_what_it_may(seen: &[Seen], sent: &[u8]) {
             continue;
         }
         assert_eq!(one.path, PATH, "another spelling of the provider's path: {one:?}");
-        let signature = HEXLOWER.encode(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes()), &one.body).as_ref());
+        let signature = signature(&one.body);
         assert!(sent.windows(signature.len()).any(|part| part == signature.as_bytes()), "nobody has signed this: {one:?}");
         let id = one.id_in_body();
         assert_eq!(one.event_id, id, "another event's id: {one:?}");
