@@ -86,7 +86,8 @@ impl<C: Cells> Store<C> {
 
     /// Tells every instance to read again what an operator can change.
     pub async fn announce(&self, key: &str) -> Result<Marker, StoreError> {
-        self.amend(key, |marker| marker.edition += 1).await
+        // It only has to be another one.
+        self.amend(key, |marker| marker.edition = marker.edition.wrapping_add(1)).await
     }
 
     async fn amend(&self, key: &str, change: impl Fn(&mut Marker)) -> Result<Marker, StoreError> {
@@ -102,5 +103,19 @@ impl<C: Cells> Store<C> {
             }
         }
         Err(StoreError::new(StoreErrorKind::Refused, "the marker keeps changing"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::memory::MemoryCells;
+
+    #[tokio::test]
+    async fn the_last_edition_is_followed_by_another() {
+        let store = Store::new(MemoryCells::default());
+        let last = format!("1m|AAECAwQFBgcICQoLDA0ODw||{}", u64::MAX);
+        store.cells().put("marker", last.into(), FOR_EVER).await.unwrap();
+        assert_eq!(store.announce("marker").await.unwrap().edition, 0);
     }
 }
