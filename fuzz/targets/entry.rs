@@ -42,7 +42,7 @@ fn a_delivery_is_read_as_it_was_kept(value: &Bytes) {
     let second = kept::read(&kept::write(&first.delivery, first.event_id.as_deref(), first.body)).unwrap();
     assert_eq!((&first.event_id, first.body), (&second.event_id, second.body));
     let (first, second) = (first.delivery, second.delivery);
-    assert_eq!((first.body, first.peer, first.parts.method), (second.body, second.peer, second.parts.method));
+    assert_eq!((first.body, first.caller, first.parts.method), (second.body, second.caller, second.parts.method));
     assert_eq!((first.parts.uri, first.parts.headers), (second.parts.uri, second.parts.headers));
 }
 

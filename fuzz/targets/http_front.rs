@@ -25,6 +25,7 @@ use hookonce::pipeline::bound::Bound;
 use hookonce::pipeline::flight::Flights;
 use hookonce::pipeline::intake::Buffered;
 use hookonce::pipeline::keyring::Keyring;
+use hookonce::pipeline::listener::crowd::Crowd;
 use hookonce::pipeline::plan::{Door, Plan};
 use hookonce::pipeline::upstream::Upstreams;
 use hookonce::pipeline::{Pipeline, listener};
@@ -86,8 +87,9 @@ impl Scene {
             let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = socket.local_addr().unwrap();
             let closing = CancellationToken::new();
+            let crowd = Crowd::new(&pipeline.config().limits);
             let door = Arc::new(Door::new(pipeline));
-            let serving = listener::serve(socket, door, Bound::new(64), CancellationToken::new(), closing.clone());
+            let serving = listener::serve(socket, door, crowd, CancellationToken::new(), closing.clone());
             let serving = tokio::spawn(serving);
             let answers = in_time("a connection", send(TcpStream::connect(address).await.unwrap(), bytes)).await;
             tasks.close();
@@ -136,13 +138,14 @@ fn pipeline(consumer: &Consumer) -> Pipeline {
     Pipeline {
         plan: Plan::new(Arc::clone(&config), &telemetry),
         flights: Arc::new(Flights::new(config.limits.waiters_per_event)),
-        buffered: Buffered::new(config.limits.buffered.0),
+        buffered: Buffered::new(&config.limits),
         store: StoreSource::open(&config.store).unwrap().connect().unwrap(),
         reserve: Arc::new(Reserve::new(config.limits.recent, config.limits.local_claims)),
         condition: Arc::default(),
         keyring: Arc::new(Keyring::new().unwrap()),
         upstreams: Arc::new(Upstreams::new().unwrap()),
         attempts: Bound::new(config.limits.attempts),
+        failures: None,
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
         telemetry,
@@ -165,7 +168,7 @@ fn fresh(pipeline: &Pipeline) -> Pipeline {
     let config = pipeline.config();
     Pipeline {
         flights: Arc::new(Flights::new(config.limits.waiters_per_event)),
-        buffered: Buffered::new(config.limits.buffered.0),
+        buffered: Buffered::new(&config.limits),
         store: StoreSource::open(&config.store).unwrap().connect().unwrap(),
         reserve: Arc::new(Reserve::new(config.limits.recent, config.limits.local_claims)),
         tasks: TaskTracker::new(),
