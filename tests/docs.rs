@@ -166,7 +166,8 @@ fn named_tests(document: &'static str) -> BTreeSet<(&'static str, &'static str)>
 /// A file of tests, or of the program with tests in it.
 fn source(file: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = if file.starts_with("src/") { root.to_owned() } else { root.join("tests") };
+    let is_from_root = ["src/", "fuzz/"].iter().any(|folder| file.starts_with(folder));
+    let folder = if is_from_root { root.to_owned() } else { root.join("tests") };
     let path = folder.join(file).with_extension("rs");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -13,7 +13,7 @@ use crate::support::instance::Instance;
 use crate::support::keys::Keys;
 use crate::support::proxy::in_front_of;
 use crate::support::redis::RedisProcess;
-use crate::support::sender::{Delivery, github, now, signed, stripe};
+use crate::support::sender::{Delivery, SECRET, github, now, signed, signed_with, stripe};
 use crate::support::wire::Wire;
 
 fn configured(secret: &str, variables: &[(&str, &str)]) -> Result<Vec<String>, Vec<String>> {
@@ -140,4 +140,46 @@ async fn two_thousand_forgeries_cost_the_store_no_command() {
     }
     assert_eq!((keys.commands(), keys.names()), (std::collections::BTreeMap::new(), names));
     assert_eq!(consumer.seen().len(), 1);
+}
+
+/// Whether these bytes are anywhere in the memory that a process has written to.
+fn is_in_memory(process: u32, sought: &[u8]) -> bool {
+    use std::io::{Read, Seek, SeekFrom};
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    let mut memory = std::fs::File::open(format!("/proc/{process}/mem")).unwrap();
+    let mut seen = 0;
+    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let [from, to] = [from, to].map(|address| u64::from_str_radix(address, 16).unwrap());
+        let mut bytes = Vec::new();
+        // What goes away while it is looked at holds nothing.
+        let _ = memory.seek(SeekFrom::Start(from)).and_then(|_| memory.by_ref().take(to - from).read_to_end(&mut bytes));
+        seen += bytes.len();
+        if memchr::memmem::find(&bytes, sought).is_some() {
+            return true;
+        }
+    }
+    assert!(seen > 1 << 20, "{seen} bytes were looked at");
+    false
+}
+
+#[tokio::test]
+async fn a_secret_is_in_memory_no_more_once_its_key_is_made() {
+    let (consumer, folder) = (Consumer::answering(200).await, tempfile::tempdir().unwrap());
+    let (file, kept) = (folder.path().join("secret"), "canary-of-what-is-kept-0123456789");
+    let [first, second] = ["canary-before-the-change-0123456789", "canary-after-the-change-9876543210"];
+    std::fs::write(&file, first).unwrap();
+    let text = in_front_of(&consumer).top(&format!("admin_token = \"{kept}\"")).text();
+    let text = text.replacen(&format!("secret = \"{SECRET}\""), &format!("secret = {{ file = \"{}\" }}", file.display()), 1);
+    let instance = Instance::configured(&text).await;
+    let delivery =
+        |secret: &str, event: &str| signed_with(secret, "github", "/github", &[("x-github-delivery", event)], "{}".into(), now());
+    let process = instance.program.process();
+    assert_eq!(instance.send(&delivery(first, "e1")).await.status, 200);
+    assert!(is_in_memory(process, kept.as_bytes()), "what has to be kept is found");
+    assert!(!is_in_memory(process, first.as_bytes()));
+    std::fs::write(&file, second).unwrap();
+    instance.reloaded("ok", 1.0).await;
+    assert_eq!(instance.send(&delivery(second, "e2")).await.status, 200);
+    assert!(!is_in_memory(process, first.as_bytes()) && !is_in_memory(process, second.as_bytes()));
 }
