@@ -34,12 +34,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::Lifecycle;
 use crate::config::{Config, Provider, Readiness};
+use crate::pipeline::listener::crowd::Crowd;
 use crate::pipeline::plan::Plan;
 use crate::pipeline::route::{Route, Routes};
 use crate::store::{Condition, Reserve, Store, StoreError};
@@ -49,6 +49,8 @@ use stream::Feed;
 
 /// Scrapers, probes and a few people.
 const CONNECTIONS_MAX: usize = 256;
+/// A caller that holds more keeps others from theirs, probes among them.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = 128;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(3);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What needs to be allowed is below these, or is part of the page.
@@ -84,10 +86,9 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the admin side cannot listen"),
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let crowd = Crowd::of(CONNECTIONS_MAX, Some(CONNECTIONS_PER_ADDRESS_MAX));
     loop {
-        let (Ok(place), accepted) = (Arc::clone(&places).acquire_owned().await, listener.accept().await) else { return };
-        let (stream, peer) = match accepted {
+        let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "an admin connection could not be accepted");
@@ -95,6 +96,8 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
                 continue;
             }
         };
+        // Whoever finds no seat is hung up on.
+        let Ok(seat) = crowd.seat(peer.ip(), false, || false) else { continue };
         let admin = Arc::clone(&admin);
         tokio::spawn(async move {
             let hang_up = CancellationToken::new();
@@ -110,7 +113,7 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
                 _ = server.serve_connection(TokioIo::new(stream), service) => {}
                 () = hang_up.cancelled() => {}
             }
-            drop(place);
+            drop(seat);
         });
     }
 }

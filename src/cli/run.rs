@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 
@@ -34,10 +35,19 @@ pub fn run(args: &Args, environment: &Environment) -> ExitCode {
         }
     };
     log::start(&loaded.config.log);
+    open_as_many_files_as_may_be();
     let reloads = Reloads::new(&args.flags, environment, files);
     let code = block_on(serve(loaded, reloads)).unwrap_or_else(|error| fail(FAILED, error));
     outlet::flush();
     code
+}
+
+/// Each connection is a file. The soft limit is for programs that cannot count beyond a thousand.
+fn open_as_many_files_as_may_be() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
 }
 
 async fn serve(loaded: Loaded, mut reloads: Reloads) -> ExitCode {

@@ -1,5 +1,10 @@
 //! The admin side: on a port of its own, with the same answer for every wrong token, and nothing changed by a look.
 
+use std::time::Duration;
+
+use tokio::net::TcpSocket;
+use tokio::time::Instant;
+
 use crate::support::consumer::Consumer;
 use crate::support::proxy::{Proxy, in_front_of};
 use crate::support::sender::{Answer, Delivery, stripe};
@@ -119,5 +124,21 @@ async fn the_page_of_another_site_changes_nothing_with_whatever_a_browser_adds()
     assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("access-control-")));
     assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
     assert_eq!(consumer.seen().len(), 1);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn connections_that_are_held_keep_no_probe_of_another_address_waiting() {
+    let (_consumer, proxy) = guarded().await;
+    let mut held = Vec::new();
+    for _ in 0..300 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.7:0".parse().unwrap()).unwrap();
+        held.push(socket.connect(proxy.admin).await.unwrap());
+    }
+    let began = Instant::now();
+    assert_eq!(proxy.admin(&Delivery::plain("GET", "/healthz")).await.status, 200);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    drop(held);
     assert!(proxy.stop().await);
 }

@@ -1,6 +1,7 @@
 //! Bounds of the listening side: what is beyond one is refused and counted, and keeps nobody else out.
 
 use std::net::SocketAddr;
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 
 use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::instance::Instance;
+use crate::support::program::hookonce;
 use crate::support::proxy::{Proxy, in_front_of};
 use crate::support::sender::{Delivery, github, stripe};
 use crate::support::wire::Wire;
@@ -307,6 +310,17 @@ async fn a_reply_that_is_not_taken_is_not_kept_for_ever() {
     assert!(closed(&mut stream).await.len() < 32 << 20);
     eventually("the consumer's connection is free", async || (consumer.open_connections() == 0).then_some(())).await;
     assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn as_many_files_are_open_as_the_system_allows() {
+    let consumer = Consumer::answering(200).await;
+    let mut command = Command::new("prlimit");
+    command.arg("--nofile=256:2000").arg("--").arg(hookonce().get_program());
+    let instance = Instance::start_as(command, &in_front_of(&consumer)).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", instance.program.process())).unwrap();
+    let files: Vec<&str> = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    assert_eq!(files[3..5], ["2000", "2000"]);
 }
 
 // ---- HTTP/2 ----

@@ -38,8 +38,12 @@ struct AddressPlace {
 
 impl Crowd {
     pub fn new(limits: &Limits) -> Self {
-        let addresses = Addresses { max: limits.connections_per_address, held: Mutex::default() };
-        Self { all: Bound::new(limits.connections), addresses: Arc::new(addresses) }
+        Self::of(limits.connections, limits.connections_per_address)
+    }
+
+    pub fn of(all: usize, of_address: Option<usize>) -> Self {
+        let addresses = Addresses { max: of_address, held: Mutex::default() };
+        Self { all: Bound::new(all), addresses: Arc::new(addresses) }
     }
 
     /// A seat for a connection from `address`, or which bound is in the way. Where there is no room, `make_room` is asked for
@@ -150,8 +154,7 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_and_gets_it_back() {
-        let addresses = Arc::new(Addresses { max: Some(2), held: Mutex::default() });
-        let crowd = Crowd { all: Bound::new(100), addresses };
+        let crowd = Crowd::of(100, Some(2));
         let seat = |address: &str| crowd.seat(address.parse().unwrap(), false, || false);
         let first = seat("192.0.2.1").unwrap();
         let _second = seat("::ffff:192.0.2.1").unwrap();
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_full_house_has_room_for_one_more_only_where_somebody_goes() {
-        let crowd = Crowd { all: Bound::new(1), addresses: Arc::new(Addresses { max: None, held: Mutex::default() }) };
+        let crowd = Crowd::of(1, None);
         let address = "192.0.2.1".parse().unwrap();
         let _first = crowd.seat(address, false, || false).unwrap();
         assert_eq!(crowd.seat(address, false, || false).unwrap_err(), Limit::Connections);
