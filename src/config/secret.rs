@@ -148,7 +148,7 @@ fn from_file(node: &Node, path: &str, at: &At<'_>) -> Option<Read> {
 fn usable(node: &Node, bytes: Vec<u8>, source: &str, at: &At<'_>) -> Option<Secret> {
     let secret = Secret::new(bytes);
     let bytes = secret.bytes();
-    if bytes.is_empty() {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
         at.error(node, format!("{source} is empty"), "an empty secret would let anybody sign");
         return None;
     }

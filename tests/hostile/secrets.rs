@@ -35,6 +35,7 @@ fn no_start_without_a_secret_that_is_one() {
         ("secret = \"${GITHUB_SECRET}\"", &[]),
         ("secret = { env = \"GITHUB_SECRET\" }", &[]),
         ("secret = { env = \"GITHUB_SECRET\" }", &[("GITHUB_SECRET", "")]),
+        ("secret = { env = \"GITHUB_SECRET\" }", &[("GITHUB_SECRET", "\n")]),
         ("secret = { env = \"GITHUB_SECRET\" }", &[("GITHUB_SECRET", "${OTHER}")]),
         ("secret = { file = \"/dev/null\" }", &[]),
     ] {
