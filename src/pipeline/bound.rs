@@ -24,10 +24,11 @@ impl Bound {
         (self.taken.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
     }
 
-    /// A place though all may be taken: for whoever comes in as another goes.
-    pub fn take_beyond(&self) -> Place {
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        Place(Arc::clone(&self.taken))
+    /// A place though all are taken: for whoever comes in as another goes. Some of those may not have gone yet, or stay.
+    pub fn take_beyond(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.taken));
+        let most = self.max + self.max / 16 + 1;
+        (self.taken.fetch_add(1, Ordering::Relaxed) < most).then_some(place)
     }
 }
 

@@ -51,6 +51,8 @@ const RECENT: Size = Size(8 << 20);
 const LOCAL_CLAIMS: usize = 100_000;
 
 const INSTANT: Duration = Duration::from_millis(1);
+/// For ever, and short of the end of any clock.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 pub(super) fn resolve(section: &Section<'_>) -> Limits {
     Limits {
@@ -62,10 +64,10 @@ pub(super) fn resolve(section: &Section<'_>) -> Limits {
         uri: section.within("uri", URI, Size(1)..=URI_MOST),
         headers: section.within("headers", HEADERS, 1..=10_000),
         header_bytes: section.within("header_bytes", HEADER_BYTES, HEADER_BYTES_LEAST..=HEADER_BYTES_MOST),
-        header_timeout: section.at_least("header_timeout", HEADER_TIMEOUT, INSTANT),
-        body_timeout: section.at_least("body_timeout", BODY_TIMEOUT, INSTANT),
+        header_timeout: section.within("header_timeout", HEADER_TIMEOUT, INSTANT..=LONGEST),
+        body_timeout: section.within("body_timeout", BODY_TIMEOUT, INSTANT..=LONGEST),
         body_rate: section.or("body_rate", BODY_RATE),
-        idle_timeout: section.at_least("idle_timeout", IDLE_TIMEOUT, INSTANT),
+        idle_timeout: section.within("idle_timeout", IDLE_TIMEOUT, INSTANT..=LONGEST),
         streams: section.within("streams", STREAMS, 1..=10_000),
         waiters_per_event: section.within("waiters_per_event", WAITERS_PER_EVENT, 0..=100_000),
         answer: section.or("answer", ANSWER),

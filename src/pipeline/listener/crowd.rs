@@ -53,7 +53,7 @@ impl Crowd {
             None => None,
             Some(max) => Some(self.addresses.take(network_of(address), max).ok_or(Limit::ConnectionsPerAddress)?),
         };
-        let of_all = self.all.take().or_else(|| make_room().then(|| self.all.take_beyond())).ok_or(Limit::Connections)?;
+        let of_all = self.all.take().or_else(|| make_room().then(|| self.all.take_beyond())?).ok_or(Limit::Connections)?;
         Ok(Seat { _of_all: of_all, _of_address: of_address })
     }
 }

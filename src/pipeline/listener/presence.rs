@@ -26,7 +26,8 @@ pub struct Patience {
     pub idle: Duration,
 }
 
-/// Requests that were given up by their sender, on one connection. Whoever does that so often does nothing else.
+/// Requests that were given up by their sender on one connection since the last that was answered with success. Whoever does
+/// that so often does nothing else.
 const ABANDONED_MAX: u32 = 256;
 
 /// How long a connection that was told to end may take to do so once nothing is under way on it.
@@ -202,6 +203,7 @@ impl Asked {
             presence.moved();
             if is_success {
                 presence.is_welcome.store(true, Relaxed);
+                presence.abandoned.store(0, Relaxed);
             }
         }
         Taken { body, presence, is_to_come: false }
