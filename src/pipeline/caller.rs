@@ -20,18 +20,19 @@ impl Caller {
         Self { address: address.to_canonical(), is_tls }
     }
 
-    /// Where the request began: at the caller, or where proxies that somebody has named say that it came to them.
-    pub fn origin(self, headers: &HeaderMap, proxies: &[IpNet]) -> IpAddr {
+    /// Where the request began: at the caller, or where proxies that somebody has named say that it came to them. `None` where
+    /// one of them says what cannot be read.
+    pub fn origin(self, headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
+        // The last one was written last, by the nearest.
         let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
-        // The last one was written last, by the nearest. What cannot be read was written by nobody who is believed.
-        let mut hops = lines.flat_map(|line| line.to_str().unwrap_or("-").rsplit(','));
+        let mut hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
         let mut address = self.address;
         while has(proxies, address)
-            && let Some(before) = hops.next().and_then(|hop| parsed(hop.trim()))
+            && let Some(hop) = hops.next()
         {
-            address = before;
+            address = std::str::from_utf8(hop).ok().and_then(|hop| parsed(hop.trim()))?;
         }
-        address
+        Some(address)
     }
 }
 
@@ -44,7 +45,8 @@ pub fn has(networks: &[IpNet], address: IpAddr) -> bool {
 /// Some proxies write the port too.
 fn parsed(hop: &str) -> Option<IpAddr> {
     let with_port = || hop.parse::<SocketAddr>().ok().map(|address| address.ip());
-    hop.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
+    let bare = hop.strip_prefix('[').and_then(|hop| hop.strip_suffix(']')).unwrap_or(hop);
+    bare.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -55,9 +57,10 @@ mod tests {
         let proxies: Vec<IpNet> = ["10.0.0.0/8", "::1/128"].map(|net| net.parse().unwrap()).to_vec();
         let mut headers = HeaderMap::new();
         for line in lines {
-            headers.append(&FORWARDED_FOR, line.parse().unwrap());
+            headers.append(&FORWARDED_FOR, http::HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
-        Caller::new(peer.parse().unwrap(), false).origin(&headers, &proxies).to_string()
+        let origin = Caller::new(peer.parse().unwrap(), false).origin(&headers, &proxies);
+        origin.map_or_else(|| "nobody".to_owned(), |address| address.to_string())
     }
 
     #[test]
@@ -71,8 +74,11 @@ mod tests {
             ("10.0.0.1", &["203.0.113.9", "198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
             ("10.0.0.1", &[], "10.0.0.1"),
-            ("10.0.0.1", &["198.51.100.1, unknown"], "10.0.0.1"),
-            ("10.0.0.1", &["198.51.100.1, "], "10.0.0.1"),
+            ("10.0.0.1", &["\u{ff}, 198.51.100.1"], "198.51.100.1"),
+            ("10.0.0.1", &["[2001:db8::7]"], "2001:db8::7"),
+            ("10.0.0.1", &["198.51.100.1, unknown"], "nobody"),
+            ("10.0.0.1", &["198.51.100.1, \u{ff}"], "nobody"),
+            ("10.0.0.1", &["198.51.100.1, "], "nobody"),
         ] {
             assert_eq!(origin(peer, lines), expected, "{peer} {lines:?}");
         }

@@ -163,10 +163,12 @@ fn forwarded(headers: &mut HeaderMap, peer: Peer) {
     if !peer.is_trusted {
         drop_all(headers, |name| name == header::FORWARDED.as_str() || name.replace('_', "-").starts_with("x-forwarded-"));
     }
-    let before = headers.get_all(&FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(", ");
-    let address = peer.caller.address;
-    let chain = if before.is_empty() { address.to_string() } else { format!("{before}, {address}") };
-    if let Ok(value) = HeaderValue::try_from(chain) {
+    // What was said is passed on as it is: whoever cannot be read must not make those behind it unseen.
+    let mut chain: Vec<&[u8]> = headers.get_all(&FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+    let address = peer.caller.address.to_string();
+    chain.retain(|line| !line.is_empty());
+    chain.push(address.as_bytes());
+    if let Ok(value) = HeaderValue::from_bytes(&chain.join(&b", "[..])) {
         headers.insert(FORWARDED_FOR, value);
     }
     if let Entry::Vacant(vacant) = headers.entry(FORWARDED_PROTO) {

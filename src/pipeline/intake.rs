@@ -44,7 +44,7 @@ impl Delivery {
 }
 
 /// Memory that is taken on the word of a sender.
-const CAPACITY_MAX: usize = 1 << 20;
+const CAPACITY_MAX: usize = 64 << 10;
 
 /// How much of a refused body is still read, and for how long.
 const DISCARD_BYTES_MAX: usize = 32 << 20;

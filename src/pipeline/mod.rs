@@ -232,7 +232,7 @@ impl Pipeline {
     fn refuse_foreign(&self, route: &Route, caller: Caller, parts: &Parts) -> Result<(), Refusal> {
         let Some(networks) = &route.provider.allow_networks else { return Ok(()) };
         let origin = caller.origin(&parts.headers, self.config().trusted_proxies.as_deref().unwrap_or_default());
-        if caller::has(networks, origin) { Ok(()) } else { Err(Refusal::ForeignNetwork) }
+        if origin.is_some_and(|origin| caller::has(networks, origin)) { Ok(()) } else { Err(Refusal::ForeignNetwork) }
     }
 
     /// What is certainly unsigned is refused before its body is read.

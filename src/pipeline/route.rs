@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderValue, Method, Uri, Version, header};
+use http::{HeaderName, Method, Uri, Version, header};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -163,8 +163,10 @@ impl Routes {
     fn find_passthrough(&self, parts: &Parts) -> Result<Found<'_>, Refusal> {
         let Some((upstream, patterns)) = &self.passthrough else { return Err(Refusal::NotFound) };
         let path = parts.uri.path();
-        let elsewhere = TARGETS_ELSEWHERE.iter().flat_map(|name| parts.headers.get_all(*name));
-        if self.guarded.has(path) || elsewhere.map(HeaderValue::as_bytes).any(|target| self.is_guarded(target)) {
+        // Consumers that read headers as variables take `_` for `-`.
+        let is_elsewhere = |name: &HeaderName| TARGETS_ELSEWHERE.contains(&&*name.as_str().replace('_', "-"));
+        let mut elsewhere = parts.headers.iter().filter(|(name, _)| is_elsewhere(name)).map(|(_, target)| target.as_bytes());
+        if self.guarded.has(path) || elsewhere.any(|target| self.is_guarded(target)) {
             return Err(Refusal::NotFound);
         }
         let plain = spelling::plain(path);

@@ -160,7 +160,7 @@ async fn what_could_be_taken_for_a_providers_path_reaches_nobody() {
 async fn a_header_that_names_a_providers_path_reaches_nobody() {
     let recorder = Recorder::new().await;
     let proxy = recorder.setup().await.top("passthrough = [\"/app/*\"]").start();
-    for name in ["x-original-url", "x-rewrite-url"] {
+    for name in ["x-original-url", "x-rewrite-url", "x_original_url"] {
         for value in ["/github", "/GitHub/?a", "/x/..//github?a=b", "http://localhost/github", "github", "//github", "/github#x"]
         {
             let told = Delivery::plain("POST", "/app/x").with(name, "/app/y").also(name, value);

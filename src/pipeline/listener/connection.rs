@@ -118,9 +118,10 @@ impl House {
         };
         let greeting = TlsAcceptor::from(tls).accept(stream);
         let stream = tokio::select! {
+            biased;
             greeted = greeting => greeted.map_err(|error| Ended::Failed(error.into()))?,
             over = presence.over() => return Err(Ended::Over(over)),
-            () = self.stop.cancelled() => return Ok(()),
+            () = self.closed() => return Ok(()),
         };
         self.converse(stream, Caller::new(peer.ip(), true), presence).await
     }

@@ -122,11 +122,13 @@ impl Line {
         for _ in 0..LOOKS.min(self.present.len()) {
             let Some(weak) = self.present.pop_front() else { break };
             let Some(presence) = weak.upgrade() else { continue };
-            if !presence.is_quiet() {
-                self.present.push_back(weak);
-            } else if presence.is_welcome() {
+            // Whoever is asked to go may stay, where a request comes first: it keeps its place in the line.
+            self.present.push_back(weak);
+            if !presence.is_quiet() || presence.is_asked_to_go() {
+                continue;
+            }
+            if presence.is_welcome() {
                 welcome = welcome.or(Some(presence));
-                self.present.push_back(weak);
             } else {
                 presence.show_out();
                 return true;
@@ -194,6 +196,9 @@ mod tests {
         assert!(!line.show_one_out(), "what is under way is not cut off");
         drop(asked);
         assert!(line.show_one_out());
+        assert!(!line.show_one_out(), "nobody makes room twice");
+        busy.stays();
+        assert!(line.show_one_out(), "whoever stayed can be asked again");
     }
 
     #[test]

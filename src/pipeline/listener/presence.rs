@@ -131,9 +131,13 @@ impl Presence {
         self.waker.wake();
     }
 
-    #[cfg(test)]
     pub fn is_asked_to_go(&self) -> bool {
         self.is_shown_out.load(Relaxed)
+    }
+
+    #[cfg(test)]
+    pub fn stays(&self) {
+        self.is_shown_out.store(false, Relaxed);
     }
 
     /// Waits until it is over for one of the reasons there are.
