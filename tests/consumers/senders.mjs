@@ -34,8 +34,9 @@ export const senders = {
     ])
   },
   async github({ id }) {
+    // No two of GitHub's events are alike to the byte: one that is would be taken for a replay.
     const body =
-      `{"action":"opened","issue":{"number":7,${DELICATE}},"repository":{"name":"shop","owner":{"login":"acme"}},` +
+      `{"action":"opened","issue":{"number":7,"title":"${id}",${DELICATE}},"repository":{"name":"shop","owner":{"login":"acme"}},` +
       `"installation":{"id":1},"sender":{"login":"octocat","type":"User"}}`
     return delivery(body, [
       ['Accept', '*/*'],
