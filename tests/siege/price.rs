@@ -117,5 +117,5 @@ async fn bounds_cost_next_to_nothing() {
     let median = ratios[ratios.len() / 2];
     println!("median of {rounds} rounds: {median:.3}");
     // A small siege is as loud as the machine it is on.
-    assert!(median < scale(1.05, 1.5), "{ratios:?}");
+    assert!(median < scale(1.05, 2.0), "{ratios:?}");
 }
