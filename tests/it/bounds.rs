@@ -30,6 +30,16 @@ async fn from(address: &str, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
+/// A connection from this address that has had a delivery answered.
+async fn answered(address: &str, to: SocketAddr, id: &str) -> TcpStream {
+    let mut stream = from(address, to).await;
+    stream.write_all(&github(id).bytes()).await.unwrap();
+    let mut first = [0; 12];
+    timeout(PATIENCE, stream.read_exact(&mut first)).await.expect("an answer").unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    stream
+}
+
 async fn closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
     // A reset is an end too.
@@ -68,7 +78,8 @@ async fn no_address_takes_the_places_of_others_unless_it_speaks_for_many() {
     let consumer = Consumer::answering(200).await;
     let setup = in_front_of(&consumer).table("[limits]\nconnections_per_address = 2");
     let proxy = setup.start();
-    let mut held = vec![from("127.0.0.3", proxy.listen).await, from("127.0.0.3", proxy.listen).await];
+    // Answered each, so that both are seated: the kernel gives a third to another runtime, which may be the faster one.
+    let mut held = vec![answered("127.0.0.3", proxy.listen, "h1").await, answered("127.0.0.3", proxy.listen, "h2").await];
     let mut third = from("127.0.0.3", proxy.listen).await;
     assert!(String::from_utf8_lossy(&closed(&mut third).await).contains("a limit is reached: connections_per_address"));
     limited(&proxy, "connections_per_address", 1.0).await;
