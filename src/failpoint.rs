@@ -2,12 +2,13 @@
 //! it there.
 //!
 //! They are built with the feature `failpoints` only: without it every call is empty and the variable is not read.
-//! `HOOKONCE_FAILPOINT=after-claim` names the place; `after-write:2` means the second time that anybody comes there, and
-//! `before-sync:1:error` fails the call as a broken disk would, rather than stop.
+//! `HOOKONCE_FAILPOINT=after-claim` names the place; `after-write:2` means the second time that anybody comes there since the
+//! first event came, and `before-sync:1:error` fails the call as a broken disk would, rather than stop. What is written before
+//! any event is not counted: it may be one write or two.
 
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::telemetry::outcome::words;
 
@@ -65,8 +66,15 @@ impl Failpoint {
 
     /// Says so on standard error, where the test reads it.
     fn is_here(self) -> bool {
+        static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
         static ARRIVALS: AtomicUsize = AtomicUsize::new(0);
-        let Some(order) = order().filter(|order| order.place == self.as_str()) else { return false };
+        let Some(order) = order() else { return false };
+        if matches!(self, Self::BeforeClaim | Self::BeforeAppend) {
+            HAS_BEGUN.store(true, Ordering::Relaxed);
+        }
+        if order.place != self.as_str() || !HAS_BEGUN.load(Ordering::Relaxed) {
+            return false;
+        }
         let is_here = ARRIVALS.fetch_add(1, Ordering::Relaxed) + 1 == order.arrival;
         if is_here {
             eprintln!("failpoint {}", self.as_str());

@@ -34,6 +34,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +53,8 @@ const CONNECTIONS_MAX: usize = 256;
 /// A caller that holds more keeps others from theirs, probes among them.
 const CONNECTIONS_PER_ADDRESS_MAX: usize = 128;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an answer waits to be taken; a stream sees to itself.
+const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What needs to be allowed is below these, or is part of the page.
 const API: [&str; 3] = ["/api/events", "/api/queue", "/api/bypass"];
@@ -100,18 +103,29 @@ pub async fn serve(socket: StdListener, admin: Arc<Admin>) {
         let Ok(seat) = crowd.seat(peer.ip(), false, || false) else { continue };
         let admin = Arc::clone(&admin);
         tokio::spawn(async move {
-            let hang_up = CancellationToken::new();
+            let (hang_up, answered) = (CancellationToken::new(), Notify::new());
             let service = service_fn(|mut request: Request<Incoming>| {
                 request.extensions_mut().insert(hang_up.clone());
-                let admin = Arc::clone(&admin);
-                async move { Ok::<_, Infallible>(admin.answer(request, peer).await) }
+                let (admin, answered) = (Arc::clone(&admin), &answered);
+                async move {
+                    let response = admin.answer(request, peer).await;
+                    if matches!(response.body(), Either::Left(_)) {
+                        answered.notify_one();
+                    }
+                    Ok::<_, Infallible>(response)
+                }
             });
+            let overdue = async {
+                answered.notified().await;
+                sleep(TAKE_TIMEOUT).await;
+            };
             let mut server = http1::Builder::new();
             // Scrapers and probes come with one request each; idle connections would keep others out.
             server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
             tokio::select! {
                 _ = server.serve_connection(TokioIo::new(stream), service) => {}
                 () = hang_up.cancelled() => {}
+                () = overdue => {}
             }
             drop(seat);
         });

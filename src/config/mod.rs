@@ -123,7 +123,7 @@ pub struct Tls {
 /// Bounds of the listening side. What is beyond one of them is refused.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of all bodies held at once.
+    /// Bytes of all requests held at once.
     pub buffered: Size,
     pub connections: usize,
     /// Those of one address, or of one network of 64 bits in IPv6; but for trusted proxies.
@@ -165,6 +165,11 @@ impl Limits {
     /// would otherwise keep out.
     pub fn buffered_large(&self) -> Size {
         Size(self.buffered.0 - self.buffered.0 / 4)
+    }
+
+    /// What one address may hold of it with requests that nobody has vouched for yet.
+    pub fn buffered_per_address(&self) -> Size {
+        Size(self.buffered.0 / 4)
     }
 }
 

@@ -184,7 +184,7 @@ impl Pipeline {
         let replayed = match (event.signed, event.standing.key().filter(|_| observed.is_none())) {
             (Some(signed), Some(key)) => match self.bind(event, signed, key, None).await? {
                 Bound::Ours => None,
-                Bound::Taken => Some(Mark::Replay),
+                Bound::Taken | Bound::Regained => Some(Mark::Replay),
                 Bound::Done(done) => return Ok(Enqueued::Done(done)),
                 Bound::Queued(queued) => return Ok(Enqueued::Queued(queued)),
                 Bound::InFlight { lease_left } => return Ok(Enqueued::InFlight { lease_left }),

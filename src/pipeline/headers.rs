@@ -58,17 +58,17 @@ pub struct Told<'a> {
     pub trace: Option<Onward>,
 }
 
-/// Refuses a head that is too large. Over HTTP/1.1 the parser has seen to most of it.
-pub fn within(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {
+/// Refuses a head that is too large, and gives the size of one that is not. Over HTTP/1.1 the parser has seen to most of it.
+pub fn within(parts: &Parts, limits: &Limits) -> Result<u64, Refusal> {
     let target = parts.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target as u64 > limits.uri.0 {
         return Err(Refusal::UriTooLong);
     }
-    let is_http2 = parts.version == Version::HTTP_2;
-    if parts.headers.len() > limits.headers || is_http2 && bytes_in(&parts.headers) > limits.header_bytes.0 {
+    let (is_http2, bytes) = (parts.version == Version::HTTP_2, bytes_in(&parts.headers));
+    if parts.headers.len() > limits.headers || is_http2 && bytes > limits.header_bytes.0 {
         return Err(Refusal::HeadersTooLarge);
     }
-    Ok(())
+    Ok(target as u64 + bytes)
 }
 
 /// As HTTP/2 counts them (RFC 9113, 6.5.2).

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::body::Outgoing;
 use super::caller::Caller;
+use super::listener::presence::Asked;
 use super::refusal::Refusal;
 use crate::config::Limits;
 use crate::scheme::Received;
@@ -26,14 +27,14 @@ pub struct Delivery {
     pub parts: Parts,
     pub body: Bytes,
     pub caller: Caller,
-    /// The body's share of all buffered bytes, given back with the delivery.
+    /// Its share of all buffered bytes, given back with the delivery.
     _share: Share,
 }
 
 impl Delivery {
     /// A delivery that was kept.
     pub fn kept(parts: Parts, body: Bytes, caller: Caller) -> Self {
-        let share = Share { of: Buffered::unbounded(), bytes: 0 };
+        let share = Share::default();
         Self { parts, body, caller, _share: share }
     }
 
@@ -110,35 +111,33 @@ async fn discard(mut body: Incoming) {
 }
 
 /// Reads the body. What is certainly too much is refused before its first byte.
-pub async fn read(parts: Parts, body: Inbound, caller: Caller, bounds: &Bounds<'_>) -> Result<Delivery, Refusal> {
+pub async fn read(parts: Parts, body: Inbound, caller: Caller, mut room: Room<'_>, bounds: &Bounds) -> Result<Delivery, Refusal> {
     let announced = body.announced();
     if announced.unwrap_or(0) > bounds.body_bytes_max {
         return Err(Refusal::TooLarge);
     }
     // What is only announced takes no room: a few heads would shut everybody else out.
-    let mut share = bounds.buffered.share();
-    let body = collect(body, announced, bounds, &mut share).await?;
-    Ok(Delivery { parts, body, caller, _share: share })
+    let body = collect(body, announced, bounds, &mut room).await?;
+    Ok(Delivery { parts, body, caller, _share: room.share })
 }
 
 #[derive(Debug)]
-pub struct Bounds<'a> {
+pub struct Bounds {
     pub body_bytes_max: u64,
     pub time: Duration,
     /// Bytes a second, over any stretch.
     pub rate: u64,
     /// Long enough for what was lost on the way to be sent again.
     pub stretch: Duration,
-    pub buffered: &'a Buffered,
 }
 
-async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds<'_>, share: &mut Share) -> Result<Bytes, Refusal> {
+async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds, room: &mut Room<'_>) -> Result<Bytes, Refusal> {
     let max = bounds.body_bytes_max;
     let mut haste = Haste::new(bounds);
     let Some(first) = haste.within(body.next_chunk(), 0).await? else { return Ok(Bytes::new()) };
     if body.is_at_end() && first.len() as u64 <= max {
         // The usual case: one read, no copy.
-        share.grow_to(first.len() as u64)?;
+        room.grow(first.len() as u64, first.len() as u64)?;
         return Ok(first);
     }
     let capacity = usize::try_from(announced.unwrap_or(0)).unwrap_or(0).clamp(first.len(), CAPACITY_MAX.max(first.len()));
@@ -149,7 +148,7 @@ async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds<'_>,
         if size > max {
             return Err(Refusal::TooLarge);
         }
-        share.grow_to(size)?;
+        room.grow(bytes.len() as u64, size)?;
         whole.extend_from_slice(&bytes);
         chunk = haste.within(body.next_chunk(), size).await?;
     }
@@ -168,7 +167,7 @@ struct Haste {
 }
 
 impl Haste {
-    fn new(bounds: &Bounds<'_>) -> Self {
+    fn new(bounds: &Bounds) -> Self {
         let (now, stretch) = (Instant::now(), bounds.stretch);
         let least = (u128::from(bounds.rate) * stretch.as_millis() / 1000) as u64;
         let end = now + bounds.time;
@@ -186,7 +185,10 @@ impl Haste {
     }
 }
 
-/// The bytes of all bodies held at once, in this process.
+/// What a request takes beside its bytes: its task, and its place in the books of the HTTP library.
+const REQUEST_BYTES: u64 = 8 << 10;
+
+/// The bytes of all requests held at once, in this process.
 #[derive(Clone, Debug)]
 pub struct Buffered {
     held: Arc<AtomicU64>,
@@ -199,33 +201,50 @@ impl Buffered {
         Self { held: Arc::default(), max: limits.buffered.0, max_of_large: limits.buffered_large().0 }
     }
 
-    fn unbounded() -> Self {
-        Self { held: Arc::default(), max: u64::MAX, max_of_large: u64::MAX }
-    }
-
-    fn share(&self) -> Share {
-        Share { of: self.clone(), bytes: 0 }
+    /// Room for a request whose head is this large. Its body has taken none yet.
+    pub fn room<'a>(&self, head: u64, asked: &'a mut Asked) -> Result<Room<'a>, Refusal> {
+        let mut room = Room { share: Share { of: Some(self.clone()), bytes: 0 }, asked };
+        room.grow(REQUEST_BYTES + head, 0)?;
+        Ok(room)
     }
 }
 
+/// What a request takes while it comes: of all that is buffered, and of what its address may hold unproven.
 #[derive(Debug)]
+pub struct Room<'a> {
+    share: Share,
+    pub asked: &'a mut Asked,
+}
+
+impl Room<'_> {
+    /// Takes more, by which the body becomes this large.
+    fn grow(&mut self, by: u64, body: u64) -> Result<(), Refusal> {
+        self.share.grow(by, body)?;
+        self.asked.holds(by, body)
+    }
+}
+
+/// What one request holds of them. What was kept holds none.
+#[derive(Debug, Default)]
 struct Share {
-    of: Buffered,
+    of: Option<Buffered>,
     bytes: u64,
 }
 
 impl Share {
-    fn grow_to(&mut self, bytes: u64) -> Result<(), Refusal> {
-        let by = bytes.saturating_sub(self.bytes);
-        let before = self.of.held.fetch_add(by, Ordering::Relaxed);
+    fn grow(&mut self, by: u64, body: u64) -> Result<(), Refusal> {
+        let Some(of) = &self.of else { return Ok(()) };
+        let before = of.held.fetch_add(by, Ordering::Relaxed);
         self.bytes += by;
-        let max = if bytes > Limits::SMALL_BODY.0 { self.of.max_of_large } else { self.of.max };
+        let max = if body > Limits::SMALL_BODY.0 { of.max_of_large } else { of.max };
         if before + by > max { Err(Refusal::Limited(Limit::Buffered)) } else { Ok(()) }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(of) = &self.of {
+            of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }

@@ -60,6 +60,7 @@ use headers::{Peer, Told};
 use identify::{EventId, EventKey};
 use intake::{Bounds, Buffered, Delivery, Inbound};
 use keyring::{Keyring, Need, Unavailable};
+use listener::presence::Asked;
 use once::{Event, Standing};
 use plan::Plan;
 use rate::FailurePaces;
@@ -106,9 +107,9 @@ impl Pipeline {
     }
 
     /// Answers one request. Its record is closed on every path; a future dropped here is a sender that hung up.
-    pub async fn handle(self: Arc<Self>, request: Request<Incoming>, caller: Caller) -> Response<ReplyBody> {
+    pub async fn handle(self: Arc<Self>, request: Request<Incoming>, caller: Caller, asked: &mut Asked) -> Response<ReplyBody> {
         let mut record = Record::open();
-        let end = self.run(request, caller, &mut record).await;
+        let end = self.run(request, caller, asked, &mut record).await;
         let (outcome, reason) = (reply::outcome(&end), reply::reason(&end));
         if let Some(limit) = end.as_ref().err().and_then(Refusal::limit) {
             self.telemetry.limited(limit);
@@ -118,14 +119,16 @@ impl Pipeline {
         response
     }
 
-    async fn run(self: &Arc<Self>, request: Request<Incoming>, caller: Caller, record: &mut Record) -> End {
+    async fn run(self: &Arc<Self>, request: Request<Incoming>, caller: Caller, asked: &mut Asked, record: &mut Record) -> End {
         let (parts, body) = request.into_parts();
         let body = Inbound::new(&parts, body);
-        headers::within(&parts, &self.config().limits)?;
+        let head = headers::within(&parts, &self.config().limits)?;
+        let room = self.buffered.room(head, asked)?;
         let found = self.plan.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
         let route = match found {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
+                room.asked.vouched_for();
                 let (parts, body) = self.pass(upstream, true, parts, body.stream(), caller).await?;
                 return Ok(Reply::Passed { parts, body });
             }
@@ -147,7 +150,7 @@ impl Pipeline {
         }
 
         let (reading, step) = (Instant::now(), record.trace().step("intake"));
-        let delivery = intake::read(parts, body, caller, &self.bounds(&route)).await?;
+        let delivery = intake::read(parts, body, caller, room, &self.bounds(&route)).await?;
         record.body_took(reading.elapsed());
         drop(step);
         if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {
@@ -160,6 +163,7 @@ impl Pipeline {
         let published = self.published_keys(&route, &delivery).await?;
         let verified = off_core(long, move || verify::verify(&judged, delivery, published.as_deref(), at, skew)).await??;
         drop(step);
+        asked.vouched_for();
         if let Some(reason) = verified.disproof() {
             record.unverified(reason);
         }
@@ -217,14 +221,13 @@ impl Pipeline {
         }
     }
 
-    fn bounds(&self, route: &Route) -> Bounds<'_> {
+    fn bounds(&self, route: &Route) -> Bounds {
         let limits = &self.config().limits;
         Bounds {
             body_bytes_max: route.provider.max_body.0,
             time: limits.body_timeout,
             rate: limits.body_rate.0,
             stretch: limits.header_timeout,
-            buffered: &self.buffered,
         }
     }
 

@@ -51,7 +51,7 @@ impl Pipeline {
         let provider = &event.route.provider;
         let bound = match self.bind(event, signed, &claim.key, Some(claim)).await {
             Ok(Bound::Ours) => return Ok(None),
-            Ok(Bound::Taken) => return Ok(Some(Mark::Replay)),
+            Ok(Bound::Taken | Bound::Regained) => return Ok(Some(Mark::Replay)),
             Ok(_) if provider.dedupe == Dedupe::Observe => return Ok(Some(Mark::Observe)),
             Ok(bound) => bound,
             Err(error) => {
@@ -81,7 +81,7 @@ impl Pipeline {
                     InFlight::Wait | InFlight::Retry => Ending::Refused(Refusal::InFlight { retry_after: lease_left }),
                 }
             }
-            Bound::Ours | Bound::Taken => return Ok(None),
+            Bound::Ours | Bound::Taken | Bound::Regained => return Ok(None),
         })
     }
 
@@ -109,6 +109,9 @@ impl Pipeline {
         match &bound {
             Bound::Ours | Bound::InFlight { .. } => {}
             Bound::Taken => note("what is signed here came before under another event id, which is not done: forwarded, marked"),
+            Bound::Regained => {
+                note("what is signed here was accepted under another event id while this event failed: forwarded, marked");
+            }
             Bound::Done(_) | Bound::Queued(_) => {
                 note("what is signed here came before under another event id: it is a duplicate of that event");
             }

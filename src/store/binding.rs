@@ -3,11 +3,15 @@
 //! ```text
 //!   absent --bind--> an event's --the event failed, or is gone, or its lease is over--> the event's that asks
 //!                        |
-//!                        +-- it is done, queued or under way: whoever asks is its duplicate
+//!                        +-- it is done, queued or under way: whoever asks is its duplicate,
+//!                            but for the event whose the bytes were first
 //! ```
 //!
 //! An event binds while it holds the claim on its own id, and forwards only then. The value names the claim: whoever would take
 //! the bytes over, having found their event failed, finds another value if that event was claimed anew meanwhile.
+//!
+//! The event that had them first is never told that another one was done in its place. What is signed is not all that a consumer
+//! looks at: a captured copy with other headers may have been accepted as something else while the event itself failed.
 
 use std::time::Duration;
 
@@ -38,6 +42,8 @@ pub enum Bound {
     Ours,
     /// The binder's, and another event's before that was not done, as far as is known.
     Taken,
+    /// The binder's, whose they were before any other's. The other has been taken on meanwhile.
+    Regained,
     /// Another event's, which is done.
     Done(Done),
     /// Another event's, which will be delivered.
@@ -50,21 +56,26 @@ pub enum Bound {
 struct Binding {
     life: Duration,
     key: EventKey,
+    /// Whose they were before any other's.
+    first: EventKey,
 }
 
 impl Binding {
-    fn encode(binder: &Binder<'_>, life: Duration) -> Bytes {
+    fn encode(binder: &Binder<'_>, life: Duration, first: &EventKey) -> Bytes {
         let token = binder.claim.map(|claim| claim.held.token.to_string()).unwrap_or_default();
-        format!("1s|{token}|{}|{}", life.as_secs(), binder.key.as_str()).into()
+        let (key, first) = (binder.key.as_str(), first.as_str());
+        // A key may hold anything, so its length tells where it ends.
+        format!("1s|{token}|{}|{}|{key}{first}", life.as_secs(), key.len()).into()
     }
 
     fn decode(value: &Bytes) -> Option<Self> {
-        let mut fields = std::str::from_utf8(value).ok()?.splitn(4, '|');
+        let mut fields = std::str::from_utf8(value).ok()?.splitn(5, '|');
         if fields.next()? != "1s" {
             return None;
         }
-        let (_token, life) = (fields.next()?, fields.next()?.parse().ok()?);
-        Some(Self { life: Duration::from_secs(life), key: EventKey::stored(fields.next()?) })
+        let (_token, life, len) = (fields.next()?, fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let (key, first) = fields.next()?.split_at_checked(len)?;
+        Some(Self { life: Duration::from_secs(life), key: EventKey::stored(key), first: EventKey::stored(first) })
     }
 }
 
@@ -79,7 +90,7 @@ impl<C: Cells> Store<C> {
     /// Makes the bytes of this cell the binder's, unless another event has them and has made something of them.
     pub async fn bind(&self, cell: &str, binder: Binder<'_>) -> Result<Bound, StoreError> {
         let life = whole_seconds(binder.life);
-        let ours = Binding::encode(&binder, life);
+        let ours = Binding::encode(&binder, life, binder.key);
         let put_first = async || self.breaker.guard(self.cells.put_new(cell, ours.clone(), life)).await;
         let mut seen = put_first().await?;
         for _ in 0..TURNS {
@@ -88,17 +99,18 @@ impl<C: Cells> Store<C> {
             let theirs = Binding::decode(&from).ok_or_else(foreign)?;
             // The same event, at another attempt or in another mode.
             let is_own = theirs.key.untagged() == binder.key.untagged();
-            let at_age = match is_own {
-                true => None,
+            let was_first = theirs.first.untagged() == binder.key.untagged();
+            let (bound, at_age) = match is_own {
+                true => (Bound::Ours, None),
                 false => match self.owner(&theirs, &binder).await? {
+                    Owner::Ended(Bound::Done(_) | Bound::Queued(_)) if was_first => (Bound::Regained, None),
                     Owner::Ended(bound) => return Ok(bound),
-                    Owner::Free(at_age) => at_age,
+                    Owner::Free(at_age) => (Bound::Taken, at_age),
                 },
             };
-            let change = Change { from, to: ours.clone(), life, at_age };
+            let change = Change { from, to: Binding::encode(&binder, life, &theirs.first), life, at_age };
             seen = match self.breaker.guard(self.cells.swap(cell, change)).await? {
-                Swapped::Written if is_own => return Ok(Bound::Ours),
-                Swapped::Written => return Ok(Bound::Taken),
+                Swapped::Written => return Ok(bound),
                 Swapped::Young(lease_left) => return Ok(Bound::InFlight { lease_left }),
                 Swapped::Differs(Some(other)) => Some(other),
                 Swapped::Differs(None) => put_first().await?,

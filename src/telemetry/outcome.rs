@@ -96,6 +96,8 @@ words!(
         Body = "body",
         BodyTime = "body_time",
         Buffered = "buffered",
+        /// One address holds too much with requests that nobody has vouched for yet.
+        BufferedPerAddress = "buffered_per_address",
         /// The request's target is too long.
         Uri = "uri",
         /// Too many header fields, or too many bytes in them.
@@ -105,7 +107,7 @@ words!(
         ReplyTime = "reply_time",
         Connections = "connections",
         ConnectionsPerAddress = "connections_per_address",
-        /// A connection without a request was closed to make room for another.
+        /// A connection on which nothing was under way that was known to be genuine was closed to make room for another.
         Crowded = "crowded",
         /// Request after request was given up on one connection.
         Resets = "resets",

@@ -122,12 +122,12 @@ async fn at_each_step_nothing_is_lost_and_only_what_may_have_been_sent_is_sent_a
 async fn at_each_step_of_one_instance_on_files() {
     let (consumer, mut kills) = (consumer().await, JoinSet::new());
     let folder = tempfile::tempdir().unwrap();
-    // The first write is the marker, the second the claim, the third the completion.
+    // The first write is the claim, the second the completion.
     let of_files = [
-        ("before-write:2", NEVER_CLAIMED),
-        ("after-write:2", NEVER_SENT),
-        ("before-write:3", Fate { told: true, ..SENT }),
-        ("after-write:3", DONE),
+        ("before-write:1", NEVER_CLAIMED),
+        ("after-write:1", NEVER_SENT),
+        ("before-write:2", Fate { told: true, ..SENT }),
+        ("after-write:2", DONE),
         ("before-sync", DONE),
         ("after-sync", DONE),
     ];

@@ -151,16 +151,16 @@ async fn at_each_step_what_was_acknowledged_is_delivered_and_only_what_may_have_
 async fn at_each_step_of_a_queue_on_files() {
     let (consumer, mut kills) = (consumer().await, JoinSet::new());
     let folder = tempfile::tempdir().unwrap();
-    // Cells are written by the marker, the trace of the queue, the append and the end; commits are those, and the taking between
-    // the last two. The marker is not flushed, and the flush of the append keeps nobody from writing.
+    // Cells are written by the append and the end; commits are those, and the taking between them. The flush of the append
+    // keeps nobody from writing.
     let of_files = [
-        ("before-write:3", UNHEARD_OF),
-        ("after-write:3", NEVER_TAKEN),
-        ("before-sync:2", APPENDED),
-        ("after-sync:2", APPENDED),
-        ("after-write:4", NEVER_SENT),
-        ("before-write:4", SENT),
-        ("after-write:5", DONE),
+        ("before-write:1", UNHEARD_OF),
+        ("after-write:1", NEVER_TAKEN),
+        ("before-sync:1", APPENDED),
+        ("after-sync:1", APPENDED),
+        ("after-write:2", NEVER_SENT),
+        ("before-write:2", SENT),
+        ("after-write:3", DONE),
     ];
     for (place, fate) in of_all_stores().chain(of_files) {
         let store = format!("file:{}", folder.path().join(place).display());

@@ -19,6 +19,7 @@ use crate::support::program::hookonce;
 use crate::support::proxy::in_front_of;
 use crate::support::redis::RedisProcess;
 use crate::support::sender::stripe;
+use crate::support::wire::Wire;
 
 /// Answers `e1` once the gate is open, and all others at once.
 async fn first_behind(gate: &Gate) -> Consumer {
@@ -112,11 +113,14 @@ async fn copies_that_hang_up_while_they_wait_for_another_instance_are_forgotten(
 #[tokio::test]
 async fn without_file_descriptors_nobody_is_told_success_and_nothing_is_in_doubt() {
     const FILES: usize = 64;
-    let (consumer, redis) = (Consumer::answering(200).await, RedisProcess::start());
+    let (consumer, redis) = (
+        Consumer::deciding(|seen, _| if seen.target == "/hang" { Act::Hang } else { Act::Answer(200) }).await,
+        RedisProcess::start(),
+    );
     let mut command = Command::new("prlimit");
     command.arg(format!("--nofile={FILES}:{FILES}")).arg("--").arg(hookonce().get_program());
-    let setup = in_front_of(&consumer).store(&redis.url()).top("workers = 1").stripe("connect_retry = \"300ms\"");
-    let instance = Instance::start_as(command, &setup).await;
+    let setup = in_front_of(&consumer).store(&redis.url()).top("workers = 1\npassthrough = [\"/hang\"]");
+    let instance = Instance::start_as(command, &setup.stripe("connect_retry = \"300ms\"")).await;
     // The connections to the store are made with the first call; the one to the consumer is closed after it.
     assert_eq!(instance.send(&stripe("warm")).await.outcome(), "forwarded");
     eventually("an idle connection is closed", async || (consumer.open_connections() == 0).then_some(())).await;
@@ -126,10 +130,33 @@ async fn without_file_descriptors_nobody_is_told_success_and_nothing_is_in_doubt
         let all = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
         all.filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().parse::<usize>().unwrap() < FILES).count()
     };
-    let (before, mut idle) = (files(), Vec::new());
-    for taken in before + 1..=FILES {
-        idle.push(TcpStream::connect(instance.listen).await.unwrap());
-        eventually("a connection that is taken in", async || (files() == taken).then_some(())).await;
+    let before = files();
+    // Connections that nobody uses make room.
+    let idle: Vec<_> = futures_util::future::join_all((0..2 * FILES).map(|_| TcpStream::connect(instance.listen))).await;
+    assert!(until_accepted(&stripe("e0"), instance.listen).await.answer.is_success());
+    drop(idle);
+    // Those that are in use do not: of one descriptor, in the middle of their second delivery, or of two, with a consumer that
+    // takes its time.
+    let part = |event: &str| {
+        let bytes = stripe(event).bytes();
+        bytes[..bytes.len() - 1].to_vec()
+    };
+    let mut known = Vec::new();
+    for event in ["k0", "k1"] {
+        let mut wire = Wire::with(instance.listen, &stripe(event).bytes()).await;
+        assert!(wire.answer().await.is_success());
+        wire.say(&part(event)).await;
+        known.push(wire);
+    }
+    eventually("only those are left", async || (consumer.open_connections() == 0 && files() == before + 2).then_some(())).await;
+    if (FILES - files()) % 2 == 1 {
+        known.pop();
+        eventually("one descriptor", async || (files() == before + 1).then_some(())).await;
+    }
+    let mut hanging = Vec::new();
+    for taken in (files() + 2..=FILES).step_by(2) {
+        hanging.push(Wire::with(instance.listen, b"GET /hang HTTP/1.1\r\nhost: a\r\n\r\n").await);
+        eventually("two descriptors", async || (files() == taken).then_some(())).await;
     }
     let to = instance.listen;
     let kept_out = tokio::spawn(async move { stripe("e1").send(to).await });
@@ -139,12 +166,12 @@ async fn without_file_descriptors_nobody_is_told_success_and_nothing_is_in_doubt
     .await;
     assert!(!kept_out.is_finished());
     // With one descriptor it is taken in, and there is none left for the consumer.
-    drop(idle.pop());
+    drop(known.pop());
     let answer = kept_out.await.unwrap();
     assert_eq!((answer.status, answer.outcome()), (502, "failed"));
     assert_eq!(consumer.count("e1"), 0);
 
-    drop(idle);
+    drop(hanging);
     for event in ["e1", "e2"] {
         assert!(until_accepted(&stripe(event), instance.listen).await.answer.is_success());
         assert_eq!(consumer.count(event), 1);

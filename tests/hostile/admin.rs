@@ -1,13 +1,16 @@
 //! The admin side: on a port of its own, with the same answer for every wrong token, and nothing changed by a look.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
 use crate::support::consumer::Consumer;
+use crate::support::eventually;
 use crate::support::proxy::{Proxy, in_front_of};
-use crate::support::sender::{Answer, Delivery, stripe};
+use crate::support::sender::{Answer, Delivery, SECRET, stripe};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -124,6 +127,31 @@ async fn the_page_of_another_site_changes_nothing_with_whatever_a_browser_adds()
     assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("access-control-")));
     assert_eq!(proxy.send(&stripe("e1")).await.outcome(), "duplicate");
     assert_eq!(consumer.seen().len(), 1);
+    assert!(proxy.stop().await);
+}
+
+/// Whether the connection that this end listens to is one, on the side of whoever listens at `server`.
+fn is_established(server: SocketAddr, client: SocketAddr) -> bool {
+    let ends = format!(":{:04X} 0100007F:{:04X} 01 ", server.port(), client.port());
+    std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(|line| line.contains(&ends))
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_taken_holds_no_place_for_long() {
+    let consumer = Consumer::answering(200).await;
+    // Enough series for more than the kernel keeps of an answer.
+    let many = (0..300)
+        .map(|number| format!("[providers.p{number}]\npreset = \"github\"\npath = \"/{number}\"\nsecret = \"{SECRET}\"\n"));
+    let proxy = in_front_of(&consumer).table(&many.collect::<String>()).start();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(1).unwrap();
+    let mut stream = socket.connect(proxy.admin).await.unwrap();
+    let client = stream.local_addr().unwrap();
+    assert!(is_established(proxy.admin, client));
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let began = Instant::now();
+    eventually("an end", async || (!is_established(proxy.admin, client)).then_some(())).await;
+    assert!(began.elapsed() > Duration::from_secs(5), "it was waited for: {:?}", began.elapsed());
     assert!(proxy.stop().await);
 }
 

@@ -7,16 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::support::PATIENCE;
-
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const GO_AWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-const ACK: u8 = 1;
+use crate::support::frames::{ACK, DATA, END_HEADERS, END_STREAM, GO_AWAY, HEADERS, RST_STREAM, SETTINGS, frame, raw_h2};
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +22,7 @@ pub struct Frames(TcpStream);
 
 impl Frames {
     pub async fn to(address: SocketAddr) -> Self {
-        let mut frames = Self(TcpStream::connect(address).await.unwrap());
-        frames.0.write_all(PREFACE).await.unwrap();
-        frames.say(SETTINGS, 0, 0, &[]).await;
-        frames
+        Self(raw_h2(address, &[]).await)
     }
 
     /// A request on the first stream, with a body or ending at its head.
@@ -63,7 +51,7 @@ impl Frames {
                     let status = [200, 204, 206, 304, 400, 404, 500].iter().zip(0x88..);
                     return Ended::Status(status.clone().find(|(_, byte)| *byte == content[0]).map_or(0, |(status, _)| *status));
                 }
-                RESET if stream == 1 => return Ended::Reset,
+                RST_STREAM if stream == 1 => return Ended::Reset,
                 GO_AWAY => return Ended::Closed,
                 SETTINGS if flags & ACK == 0 => self.say(SETTINGS, ACK, 0, &[]).await,
                 _ => {}
@@ -72,10 +60,8 @@ impl Frames {
     }
 
     async fn say(&mut self, kind: u8, flags: u8, stream: u32, content: &[u8]) {
-        let length = u32::try_from(content.len()).unwrap().to_be_bytes();
-        let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
         // It may have been shown the door.
-        let _ = self.0.write_all(&[&head, content].concat()).await;
+        let _ = self.0.write_all(&frame(kind, flags, stream, content)).await;
     }
 
     async fn next(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {

@@ -12,6 +12,9 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout};
 
 use crate::support::consumer::{Act, Consumer, Gate};
+use crate::support::frames::{
+    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, raw_h2,
+};
 use crate::support::instance::Instance;
 use crate::support::program::hookonce;
 use crate::support::proxy::{Proxy, in_front_of};
@@ -30,14 +33,13 @@ async fn from(address: &str, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// A connection from this address that has had a delivery answered.
-async fn answered(address: &str, to: SocketAddr, id: &str) -> TcpStream {
+/// A connection from this address that has had a delivery answered, unless it was refused.
+async fn gets_in(address: &str, to: SocketAddr, id: &str) -> Option<TcpStream> {
     let mut stream = from(address, to).await;
-    stream.write_all(&github(id).bytes()).await.unwrap();
+    stream.write_all(&github(id).bytes()).await.ok()?;
     let mut first = [0; 12];
-    timeout(PATIENCE, stream.read_exact(&mut first)).await.expect("an answer").unwrap();
-    assert_eq!(&first, b"HTTP/1.1 200");
-    stream
+    timeout(PATIENCE, stream.read_exact(&mut first)).await.expect("an answer, or an end").ok()?;
+    (first == *b"HTTP/1.1 200").then_some(stream)
 }
 
 async fn closed(stream: &mut TcpStream) -> Vec<u8> {
@@ -79,20 +81,16 @@ async fn no_address_takes_the_places_of_others_unless_it_speaks_for_many() {
     let setup = in_front_of(&consumer).table("[limits]\nconnections_per_address = 2");
     let proxy = setup.start();
     // Answered each, so that both are seated: the kernel gives a third to another runtime, which may be the faster one.
-    let mut held = vec![answered("127.0.0.3", proxy.listen, "h1").await, answered("127.0.0.3", proxy.listen, "h2").await];
+    let mut held = Vec::new();
+    for id in ["h1", "h2"] {
+        held.push(gets_in("127.0.0.3", proxy.listen, id).await.unwrap());
+    }
     let mut third = from("127.0.0.3", proxy.listen).await;
     assert!(String::from_utf8_lossy(&closed(&mut third).await).contains("a limit is reached: connections_per_address"));
     limited(&proxy, "connections_per_address", 1.0).await;
     assert_eq!(proxy.send(&github("e1")).await.status, 200);
     held.pop();
-    eventually("room", async || {
-        let mut again = from("127.0.0.3", proxy.listen).await;
-        again.write_all(&github("e2").bytes()).await.unwrap();
-        let mut first = [0; 12];
-        let read = again.read(&mut first).await.unwrap_or(0);
-        (first[..read] == *b"HTTP/1.1 200").then_some(())
-    })
-    .await;
+    eventually("room", async || gets_in("127.0.0.3", proxy.listen, "e2").await).await;
     assert!(proxy.stop().await);
 
     let proxy = setup.top("trusted_proxies = [\"127.0.0.3\"]").start();
@@ -175,19 +173,95 @@ async fn a_body_that_trickles_is_cut_off_though_it_never_stops() {
 #[tokio::test]
 async fn large_bodies_that_come_slowly_keep_no_small_ones_out() {
     let consumer = Consumer::answering(200).await;
-    let proxy = in_front_of(&consumer).table("[limits]\nbuffered = \"4MiB\"").both("max_body = \"2MiB\"").start();
+    let setup = in_front_of(&consumer).table("[limits]\nbuffered = \"8MiB\"").both("max_body = \"2MiB\"");
+    let proxy = setup.start();
     let forged = github("forged").with("x-hub-signature-256", &format!("sha256={}", "0".repeat(64)));
+    let bytes = forged.with_body(vec![b' '; 1 << 20]).bytes();
     let mut held = Vec::new();
     for _ in 0..8 {
-        let bytes = forged.clone().with_body(vec![b' '; 1 << 20]).bytes();
         let mut stream = TcpStream::connect(proxy.listen).await.unwrap();
         // All but the last byte.
+        let _ = stream.write_all(&bytes[..bytes.len() - 1]).await;
+        held.push(stream);
+    }
+    proxy.counted_at_least("hookonce_limited_total", &[("limit", "buffered_per_address")], 1.0).await;
+    assert_eq!(proxy.send(&github("small")).await.status, 200);
+    drop(held);
+    assert!(proxy.stop().await);
+
+    // The same from many.
+    let proxy = setup.start();
+    let mut held = Vec::new();
+    for number in 0..8 {
+        let mut stream = from(&format!("127.0.0.{}", 10 + number), proxy.listen).await;
         let _ = stream.write_all(&bytes[..bytes.len() - 1]).await;
         held.push(stream);
     }
     proxy.counted_at_least("hookonce_limited_total", &[("limit", "buffered")], 1.0).await;
     assert_eq!(proxy.send(&github("small")).await.status, 200);
     drop(held);
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn one_address_holds_no_more_than_its_share_with_requests_that_nobody_vouches_for() {
+    let consumer = Consumer::answering(200).await;
+    // A quarter is 256 KiB: some thirty requests, whatever they announce.
+    let proxy = in_front_of(&consumer).table("[limits]\nbuffered = \"1MiB\"").both("max_body = \"64KiB\"").start();
+    let bytes = github("forged").bytes();
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        let mut stream = from("127.0.0.3", proxy.listen).await;
+        stream.write_all(&bytes[..bytes.len() - 1]).await.unwrap();
+        held.push(stream);
+    }
+    proxy.counted_at_least("hookonce_limited_total", &[("limit", "buffered_per_address")], 5.0).await;
+    for number in 0..100 {
+        assert_eq!(proxy.send(&github(&format!("e{number}"))).await.status, 200, "others have theirs");
+    }
+    drop(held);
+    eventually("room", async || gets_in("127.0.0.3", proxy.listen, "again").await).await;
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn what_is_vouched_for_is_held_without_a_bound_for_its_address() {
+    let gate = Gate::closed();
+    let behind = gate.clone();
+    let consumer = Consumer::deciding(move |_, _| Act::Behind(behind.clone(), Box::new(Act::Answer(200)))).await;
+    let proxy = in_front_of(&consumer).table("[limits]\nbuffered = \"1MiB\"").both("max_body = \"64KiB\"").start();
+    let mut waiting = Vec::new();
+    for number in 0..60 {
+        waiting.push(Wire::with(proxy.listen, &github(&format!("e{number}")).bytes()).await);
+    }
+    consumer.saw(60).await;
+    gate.open();
+    for mut wire in waiting {
+        assert_eq!(wire.answer().await.status, 200);
+    }
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn strangers_who_take_long_over_a_request_make_room_and_those_who_are_known_do_not() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).top("workers = 1").table("[limits]\nconnections = 3").start();
+    let bytes = github("slow").with("expect", "100-continue").bytes();
+    let part = &bytes[..bytes.len() - 1];
+    let mut known = Wire::with(proxy.listen, &github("e1").bytes()).await;
+    assert_eq!(known.answer().await.status, 200);
+    known.say(part).await;
+    let (mut slow, mut other) = (Wire::with(proxy.listen, part).await, Wire::with(proxy.listen, part).await);
+    for wire in [&mut known, &mut slow, &mut other] {
+        assert_eq!(wire.answer().await.status, 100);
+    }
+    // None at first: both of them might yet come.
+    eventually("a place", async || gets_in("127.0.0.1", proxy.listen, "e2").await).await;
+    slow.closed().await;
+    proxy.counted_at_least("hookonce_limited_total", &[("limit", "crowded")], 1.0).await;
+    known.say(&bytes[bytes.len() - 1..]).await;
+    assert_eq!(known.answer().await.status, 200);
+    drop(other);
     assert!(proxy.stop().await);
 }
 
@@ -373,27 +447,6 @@ async fn streams_that_are_opened_and_given_up_again_and_again_end_their_connecti
     assert!(proxy.stop().await);
 }
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const CONTINUATION: u8 = 9;
-
-/// A frame as it goes over the wire.
-fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(content.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
-}
-
-/// A connection that has said what every one begins with, and these settings.
-async fn raw_h2(to: SocketAddr, settings: &[u8]) -> TcpStream {
-    let mut stream = TcpStream::connect(to).await.unwrap();
-    stream.write_all(PREFACE).await.unwrap();
-    stream.write_all(&frame(SETTINGS, 0, 0, settings)).await.unwrap();
-    stream
-}
-
 /// `POST` to `/github` at `a`, as HPACK writes it.
 fn head(path: &str) -> Vec<u8> {
     let path_length = u8::try_from(path.len()).unwrap();
@@ -463,7 +516,7 @@ async fn streams_that_are_reset_unseen_end_their_connection() {
     let pieces: Vec<u8> = (0..2000)
         .flat_map(|number| {
             let id = 2 * number + 1;
-            [frame(HEADERS, 4, id, &head("/github")), frame(RST_STREAM, 0, id, &8u32.to_be_bytes())].concat()
+            [frame(HEADERS, END_HEADERS, id, &head("/github")), frame(RST_STREAM, 0, id, &8u32.to_be_bytes())].concat()
         })
         .collect();
     let _ = stream.write_all(&pieces).await;
@@ -483,12 +536,41 @@ async fn a_window_that_is_never_opened_holds_nothing_for_long() {
     // SETTINGS_INITIAL_WINDOW_SIZE of nought.
     let mut stream = raw_h2(proxy.listen, &[0, 4, 0, 0, 0, 0]).await;
     for number in 0..10 {
-        stream.write_all(&frame(HEADERS, 5, 2 * number + 1, &head("/large"))).await.unwrap();
+        stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &head("/large"))).await.unwrap();
     }
     consumer.saw(10).await;
     closed(&mut stream).await;
     limited(&proxy, "reply_time", 1.0).await;
     eventually("the consumer's connections are free", async || (consumer.open_connections() == 0).then_some(())).await;
+    assert!(proxy.stop().await);
+}
+
+#[tokio::test]
+async fn one_reply_that_is_not_taken_is_seen_among_others_that_are() {
+    let large = Bytes::from(vec![b'x'; 8 << 20]);
+    let consumer = Consumer::deciding(move |seen, _| match &*seen.target {
+        "/large" => Act::Respond(200, vec![], large.clone()),
+        _ => Act::Answer(200),
+    })
+    .await;
+    let setup = in_front_of(&consumer).top("passthrough = [\"/large\", \"/small\"]\nworkers = 1");
+    let proxy = setup.table("[limits]\nidle_timeout = \"1s\"").start();
+    let mut stream = raw_h2(proxy.listen, &[]).await;
+    // The connection has room for more, the stream has not.
+    stream.write_all(&frame(WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes())).await.unwrap();
+    stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, &head("/large"))).await.unwrap();
+    // Whoever asks on, for little, keeps the connection busy.
+    let began = Instant::now();
+    for number in 1..2000 {
+        let _ = stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &head("/small"))).await;
+        let mut taken = [0; 16384];
+        if matches!(timeout(Duration::from_millis(20), stream.read(&mut taken)).await, Ok(Ok(0) | Err(_))) {
+            break;
+        }
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    limited(&proxy, "reply_time", 1.0).await;
+    eventually("the consumer's connection is free", async || (consumer.open_connections() <= 1).then_some(())).await;
     assert!(proxy.stop().await);
 }
 
@@ -500,7 +582,7 @@ async fn more_streams_than_may_be_open_are_refused() {
     let proxy = in_front_of(&consumer).top("passthrough = [\"/app\"]").table("[limits]\nstreams = 3").start();
     let mut stream = raw_h2(proxy.listen, &[]).await;
     for number in 0..10 {
-        stream.write_all(&frame(HEADERS, 5, 2 * number + 1, &head("/app"))).await.unwrap();
+        stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 2 * number + 1, &head("/app"))).await.unwrap();
     }
     consumer.saw(3).await;
     // REFUSED_STREAM for the others.

@@ -210,10 +210,10 @@ async fn more_bodies_at_once_than_may_be_held() {
 #[tokio::test]
 async fn a_body_that_is_only_announced_takes_no_room() {
     let consumer = Consumer::answering(200).await;
-    let proxy = in_front_of(&consumer).both("max_body = \"64KiB\"").table("[limits]\nbuffered = \"64KiB\"").start();
+    let proxy = in_front_of(&consumer).both("max_body = \"128KiB\"").table("[limits]\nbuffered = \"192KiB\"").start();
     let announced = [
-        github_with("e1", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
-        github_with("e2", vec![b'x'; 64 << 10]).begin_head(proxy.listen).await,
+        github_with("e1", vec![b'x'; 128 << 10]).begin_head(proxy.listen).await,
+        github_with("e2", vec![b'x'; 128 << 10]).begin_head(proxy.listen).await,
     ];
     for event in ["e3", "e4", "e5", "e6"] {
         assert_eq!(proxy.send(&github(event)).await.outcome(), "forwarded");

@@ -80,11 +80,19 @@ async fn bytes_of_an_event_that_failed_are_taken_over<F: Fixture>(fixture: &F) {
     store.fail(&first, Some(500), None).await.unwrap();
     let second = first_claim(&store, &event_key(), &terms(LONG_LEASE)).await;
     assert!(matches!(bind(&store, &cell, &second).await, Bound::Taken));
-    // Now the first is the one that comes too late.
+    // Now the first is the one that has to wait, and is not told that the other was done in its place.
     let (again, _) = next_claim(&store, &first.key, &terms(LONG_LEASE)).await;
     assert!(matches!(bind(&store, &cell, &again).await, Bound::InFlight { .. }));
     store.complete(&second, accepted(&second)).await.unwrap();
-    assert!(matches!(bind(&store, &cell, &again).await, Bound::Done(_)));
+    let third = first_claim(&store, &event_key(), &terms(LONG_LEASE)).await;
+    assert!(matches!(bind(&store, &cell, &third).await, Bound::Done(_)));
+    assert!(matches!(bind(&store, &cell, &again).await, Bound::Regained));
+    assert!(matches!(bind(&store, &cell, &third).await, Bound::InFlight { .. }));
+    store.fail(&again, Some(500), None).await.unwrap();
+    assert!(matches!(bind(&store, &cell, &third).await, Bound::Taken));
+    store.complete(&third, accepted(&third)).await.unwrap();
+    let (again, _) = next_claim(&store, &first.key, &terms(LONG_LEASE)).await;
+    assert!(matches!(bind(&store, &cell, &again).await, Bound::Regained), "however many came after it");
 }
 
 async fn bytes_of_an_event_whose_lease_is_over_are_taken_over<F: Fixture>(fixture: &F) {
@@ -167,7 +175,7 @@ async fn of_many_that_bind_at_once_one_has_them<F: Fixture>(fixture: &F) {
 
 async fn a_foreign_value_gives_the_bytes_to_nobody<F: Fixture>(fixture: &F) {
     let store = fixture.store();
-    for value in ["", "x", "1s", "1s|token", "1s||x|test:orders:e", "1d|200|1||1", "2s||600|test:orders:e"] {
+    for value in ["", "x", "1s", "1s|token", "1s||x|1|ee", "1s||600|99|test:orders:e", "1d|200|1||1", "2s||600|1|ee"] {
         let cell = cell();
         store.cells().put(&cell, value.into(), RETENTION).await.unwrap();
         let claim = first_claim(&store, &event_key(), &terms(LONG_LEASE)).await;

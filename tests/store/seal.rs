@@ -90,7 +90,7 @@ async fn a_forged_binding_gives_the_bytes_to_nobody() {
     let cells = MemoryCells::default();
     let (store, key) = (sealed(cells.clone()), event_key());
     let claim = first_claim(&store, &key, &terms(LONG_LEASE)).await;
-    cells.put("test:orders:=x:event", "1s||600|test:orders:other".into(), RETENTION).await.unwrap();
+    cells.put("test:orders:=x:event", "1s||600|17|test:orders:othertest:orders:other".into(), RETENTION).await.unwrap();
     let binder = hookonce::store::Binder { key: &key, claim: Some(&claim), life: RETENTION, lease: LONG_LEASE, insists: false };
     assert!(is_foreign(&store.bind("test:orders:=x:event", binder).await.unwrap_err()));
     assert!(matches!(store.bind("test:orders:=y:event", binder).await.unwrap(), Bound::Ours));

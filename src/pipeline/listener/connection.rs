@@ -176,9 +176,9 @@ impl House {
         let (door, draining, presence) = (Arc::clone(&self.door), self.draining.clone(), Arc::clone(presence));
         let service = service_fn(move |request| {
             let (pipeline, draining, version) = (door.pipeline(), draining.clone(), request.version());
-            let asked = presence.asked(version);
+            let mut asked = presence.asked(version);
             async move {
-                let mut response = pipeline.handle(request, caller).await;
+                let mut response = pipeline.handle(request, caller, &mut asked).await;
                 // Whoever keeps a connection learns of its end with an answer, and not when it sends the next delivery.
                 if draining.is_cancelled() && version < Version::HTTP_2 {
                     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

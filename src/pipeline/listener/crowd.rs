@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::presence::Presence;
@@ -19,30 +20,72 @@ pub struct Crowd {
 #[derive(Debug)]
 struct Addresses {
     max: Option<usize>,
+    bytes_max: u64,
     // A std mutex: held to count one connection, never across an await.
-    held: Mutex<HashMap<IpAddr, usize>>,
+    held: Mutex<HashMap<IpAddr, Held>>,
+}
+
+/// What one address holds.
+#[derive(Debug)]
+struct Held {
+    connections: usize,
+    unproven: Arc<Unproven>,
+}
+
+/// The bytes of an address's requests that nobody has vouched for yet.
+#[derive(Debug)]
+pub struct Unproven {
+    held: AtomicU64,
+    max: u64,
+}
+
+impl Unproven {
+    /// Adds to what a request holds, by which its body becomes this large. Tells whether that is too much; one request alone
+    /// never is, and a few large ones keep no small one out.
+    pub fn add(&self, by: u64, request: u64, body: u64) -> bool {
+        let all = self.held.fetch_add(by, Relaxed) + by;
+        let max = if body > Limits::SMALL_BODY.0 { self.max - self.max / 4 } else { self.max };
+        all <= max || all == request + by
+    }
+
+    pub fn give_back(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Relaxed);
+    }
 }
 
 /// A connection's place among all, and among those of its address.
 #[derive(Debug)]
 pub struct Seat {
     _of_all: Place,
-    _of_address: Option<AddressPlace>,
+    of_address: Option<AddressPlace>,
+}
+
+impl Seat {
+    /// Where the bytes of its address are counted, if they are.
+    pub fn unproven(&self) -> Option<Arc<Unproven>> {
+        self.of_address.as_ref().map(|place| Arc::clone(&place.unproven))
+    }
 }
 
 #[derive(Debug)]
 struct AddressPlace {
     addresses: Arc<Addresses>,
     address: IpAddr,
+    unproven: Arc<Unproven>,
 }
 
 impl Crowd {
     pub fn new(limits: &Limits) -> Self {
-        Self::of(limits.connections, limits.connections_per_address)
+        Self::with(limits.connections, limits.connections_per_address, limits.buffered_per_address().0)
     }
 
+    /// One that counts connections alone.
     pub fn of(all: usize, of_address: Option<usize>) -> Self {
-        let addresses = Addresses { max: of_address, held: Mutex::default() };
+        Self::with(all, of_address, u64::MAX)
+    }
+
+    fn with(all: usize, of_address: Option<usize>, bytes_max: u64) -> Self {
+        let addresses = Addresses { max: of_address, bytes_max, held: Mutex::default() };
         Self { all: Bound::new(all), addresses: Arc::new(addresses) }
     }
 
@@ -54,28 +97,29 @@ impl Crowd {
             Some(max) => Some(self.addresses.take(network_of(address), max).ok_or(Limit::ConnectionsPerAddress)?),
         };
         let of_all = self.all.take().or_else(|| make_room().then(|| self.all.take_beyond())?).ok_or(Limit::Connections)?;
-        Ok(Seat { _of_all: of_all, _of_address: of_address })
+        Ok(Seat { _of_all: of_all, of_address })
     }
 }
 
 impl Addresses {
     fn take(self: &Arc<Self>, address: IpAddr, max: usize) -> Option<AddressPlace> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = held.entry(address).or_default();
-        if *count >= max {
+        let none = || Held { connections: 0, unproven: Arc::new(Unproven { held: AtomicU64::default(), max: self.bytes_max }) };
+        let of_address = held.entry(address).or_insert_with(none);
+        if of_address.connections >= max {
             return None;
         }
-        *count += 1;
-        Some(AddressPlace { addresses: Arc::clone(self), address })
+        of_address.connections += 1;
+        Some(AddressPlace { addresses: Arc::clone(self), address, unproven: Arc::clone(&of_address.unproven) })
     }
 }
 
 impl Drop for AddressPlace {
     fn drop(&mut self) {
         let mut held = self.addresses.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = held.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(of_address) = held.get_mut(&self.address) {
+            of_address.connections -= 1;
+            if of_address.connections == 0 {
                 held.remove(&self.address);
             }
         }
@@ -116,25 +160,29 @@ impl Line {
     }
 
     /// Shows somebody out with whom nothing is under way: whoever was never answered with success, before others; the oldest
-    /// first. Tells whether there was one.
+    /// first. Between them are strangers who take long over a request: they may be as honest as anybody, but whoever is idle and
+    /// welcome certainly is. Tells whether there was one.
     pub fn show_one_out(&mut self) -> bool {
-        let mut welcome = None;
+        let (mut slow, mut welcome) = (None, None);
         for _ in 0..LOOKS.min(self.present.len()) {
             let Some(weak) = self.present.pop_front() else { break };
             let Some(presence) = weak.upgrade() else { continue };
             // Whoever is asked to go may stay, where a request comes first: it keeps its place in the line.
             self.present.push_back(weak);
-            if !presence.is_quiet() || presence.is_asked_to_go() {
+            if presence.is_asked_to_go() {
                 continue;
             }
-            if presence.is_welcome() {
-                welcome = welcome.or(Some(presence));
-            } else {
-                presence.show_out();
-                return true;
+            match (presence.is_quiet(), presence.is_welcome()) {
+                (true, false) => {
+                    presence.show_out();
+                    return true;
+                }
+                (true, true) => welcome = welcome.or(Some(presence)),
+                (false, false) if presence.is_old() && presence.is_doubtful() => slow = slow.or(Some(presence)),
+                (false, _) => {}
             }
         }
-        welcome.inspect(|presence| presence.show_out()).is_some()
+        slow.or(welcome).inspect(|presence| presence.show_out()).is_some()
     }
 }
 
@@ -149,7 +197,8 @@ mod tests {
     use crate::pipeline::body::ReplyBody;
 
     fn present(line: &mut Line) -> Arc<Presence> {
-        let presence = Presence::new(Patience { head: Duration::from_secs(10), idle: Duration::from_secs(75) });
+        let patience = Patience { head: Duration::from_secs(10), idle: Duration::from_secs(75) };
+        let presence = Presence::new(patience, None);
         line.add(&presence);
         presence
     }

@@ -2,14 +2,15 @@
 
 mod connection;
 pub mod crowd;
-mod presence;
+pub mod presence;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +26,13 @@ use presence::{Patience, Presence};
 
 /// Connections the kernel holds for us while we are busy.
 const BACKLOG: i32 = 1024;
+/// A peer that is gone without a word is found out while we wait for a consumer, when nothing else would tell.
+const ASK_AFTER: Duration = Duration::from_secs(60);
+const ASK_EVERY: Duration = Duration::from_secs(15);
 /// When the process is out of files, accepting again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How many that nobody uses are closed then.
+const MAKE_ROOM: usize = 16;
 
 /// Binds `count` sockets to one address; the kernel spreads connections over them.
 pub fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<StdListener>> {
@@ -45,6 +51,8 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
+    // Connections have it from their socket.
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_EVERY))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -60,12 +68,12 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
     // Tokens of this runtime's own: who asks them meets on no other core's lock.
     let house = House { server, door, draining: draining.child_token(), stop: stop.child_token() };
     let (open, mut line) = (TaskTracker::new(), Line::default());
-    let mut admit = |stream: TcpStream, peer: SocketAddr| {
+    let admit = |line: &mut Line, stream: TcpStream, peer: SocketAddr| {
         let seat = match crowd.seat(peer.ip(), speaks_for_many(&house, peer), || line.show_one_out()) {
             Ok(seat) => seat,
             Err(limit) => return refuse(&stream, limit, &house, &telemetry),
         };
-        let presence = Presence::new(patience);
+        let presence = Presence::new(patience, seat.unproven());
         line.add(&presence);
         let (house, telemetry) = (house.clone(), Arc::clone(&telemetry));
         open.spawn(async move {
@@ -79,16 +87,19 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
         tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => admit(stream, peer),
+                Ok((stream, peer)) => admit(&mut line, stream, peer),
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
+                    if is_out_of_files(&error) {
+                        let _ = (0..MAKE_ROOM).all(|_| line.show_one_out());
+                    }
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
         }
     }
     for (stream, peer) in backlog(listener) {
-        admit(stream, peer);
+        admit(&mut line, stream, peer);
     }
     open.close();
     open.wait().await;
@@ -107,6 +118,10 @@ fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
         }
     }
     taken
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn of_runtime(stream: StdStream) -> io::Result<TcpStream> {

@@ -15,7 +15,10 @@ use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, sleep_until};
 
+use super::crowd::Unproven;
 use crate::pipeline::body::{BodyError, ReplyBody};
+use crate::pipeline::refusal::Refusal;
+use crate::telemetry::Limit;
 
 /// How long a sender is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +29,22 @@ pub struct Patience {
     pub idle: Duration,
 }
 
-/// Requests that were given up by their sender on one connection since the last that was answered with success. Whoever does
-/// that so often does nothing else.
+/// Requests that were given up by their sender on one connection within this time, with none between them that was answered
+/// with success. Whoever does that so often does nothing else.
 const ABANDONED_MAX: u32 = 256;
+const ABANDONED_WITHIN: u64 = 10_000;
+
+/// Replies are counted by the period they moved in last, so that one that is not taken is seen among others that are, and no
+/// reply needs a clock of its own. This many periods are an idle time.
+const PERIODS_OF_IDLE: u64 = 4;
+/// More than those that a reply may have moved in last: the one that is not over, the idle time's, and one to be found in.
+const PERIODS: usize = 8;
 
 /// How long a connection that was told to end may take to do so once nothing is under way on it.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Long enough for a request to come whole from far away.
+const REQUEST_TIME: Duration = Duration::from_secs(2);
 
 /// Why a connection is ended from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +55,7 @@ pub enum Over {
     Reply,
     /// Request after request was given up.
     Abandoned,
-    /// There is no room, and nothing was under way on it.
+    /// There is no room, and nothing was under way on it that anybody had vouched for.
     Crowded,
     /// Nothing has been asked for a while.
     Idle,
@@ -52,10 +65,16 @@ pub enum Over {
 pub struct Presence {
     began: Instant,
     patience: Patience,
-    /// Requests that are being answered, and replies that are being taken.
+    /// Where the bytes of its address are counted, if they are.
+    unproven: Option<Arc<Unproven>>,
+    /// Requests that are being answered, and those among them that nobody has vouched for yet.
     asking: AtomicU32,
-    taking: AtomicU32,
+    doubtful: AtomicU32,
+    /// Replies that are being taken, by the period in which they moved last.
+    taking: [AtomicU32; PERIODS],
+    /// Requests that were given up, and since when they are counted.
     abandoned: AtomicU32,
+    abandoned_since: AtomicU64,
     /// When something moved last, in milliseconds since the beginning.
     moved: AtomicU64,
     /// When the first byte came that no request has been made of yet; nought where none did.
@@ -77,13 +96,16 @@ enum Look {
 }
 
 impl Presence {
-    pub fn new(patience: Patience) -> Arc<Self> {
+    pub fn new(patience: Patience, unproven: Option<Arc<Unproven>>) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
             patience,
+            unproven,
             asking: AtomicU32::default(),
-            taking: AtomicU32::default(),
+            doubtful: AtomicU32::default(),
+            taking: Default::default(),
             abandoned: AtomicU32::default(),
+            abandoned_since: AtomicU64::default(),
             moved: AtomicU64::default(),
             speaking: AtomicU64::default(),
             closing: AtomicU64::default(),
@@ -98,10 +120,11 @@ impl Presence {
     /// A request has come whole, but for its body.
     pub fn asked(self: &Arc<Self>, version: Version) -> Asked {
         self.asking.fetch_add(1, Relaxed);
+        self.doubtful.fetch_add(1, Relaxed);
         self.speaking.store(0, Relaxed);
         self.has_asked.store(true, Relaxed);
         self.is_http2.store(version == Version::HTTP_2, Relaxed);
-        Asked { presence: Some(Arc::clone(self)) }
+        Asked { presence: Some(Arc::clone(self)), is_proven: false, bytes: 0 }
     }
 
     /// Bytes have come. While nothing is under way they are the beginning of a request.
@@ -113,7 +136,21 @@ impl Presence {
 
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
-        self.asking.load(Relaxed) == 0 && self.taking.load(Relaxed) == 0
+        self.asking.load(Relaxed) == 0 && !self.is_taking()
+    }
+
+    /// Whether nothing is under way but requests that nobody has vouched for yet, as a rule since they have not come whole.
+    pub fn is_doubtful(&self) -> bool {
+        self.asking.load(Relaxed) == self.doubtful.load(Relaxed) && !self.is_taking()
+    }
+
+    fn is_taking(&self) -> bool {
+        self.taking.iter().any(|count| count.load(Relaxed) > 0)
+    }
+
+    /// Whether it has had the time that a request takes.
+    pub fn is_old(&self) -> bool {
+        self.began.elapsed() >= REQUEST_TIME
     }
 
     pub fn is_welcome(&self) -> bool {
@@ -161,14 +198,20 @@ impl Presence {
         let at = |millis: &AtomicU64| self.began + Duration::from_millis(millis.load(Relaxed));
         let is_closing = self.closing.load(Relaxed) > 0;
         let head = if is_closing { FAREWELL } else { head };
+        let is_busy = self.asking.load(Relaxed) > 0;
         let (due, over) = if self.abandoned.load(Relaxed) >= ABANDONED_MAX {
             return Look::Over(Over::Abandoned);
-        } else if self.is_shown_out.swap(false, Relaxed) && self.is_quiet() {
+        } else if self.is_shown_out.swap(false, Relaxed) && self.is_doubtful() {
             return Look::Over(Over::Crowded);
-        } else if self.asking.load(Relaxed) > 0 {
-            return Look::Again(Instant::now() + head);
-        } else if self.taking.load(Relaxed) > 0 {
-            (at(&self.moved) + idle, Over::Reply)
+        } else if let Some(due) = self.reply_due() {
+            match is_busy {
+                false => (due, Over::Reply),
+                // The others on it are no worse than they were: it is told to end, and they have time for that.
+                true if is_closing => (due.max(at(&self.closing) + idle), Over::Reply),
+                true => (due, Over::Idle),
+            }
+        } else if is_busy {
+            return Look::Again(Instant::now() + head.min(idle));
         } else if is_closing {
             (at(&self.closing).max(at(&self.moved)) + FAREWELL, Over::Idle)
         } else if !self.has_asked.load(Relaxed) {
@@ -182,12 +225,55 @@ impl Presence {
         if due <= now { Look::Over(over) } else { Look::Again(due.min(now + head)) }
     }
 
+    /// When the reply that has not moved for the longest is given up.
+    fn reply_due(&self) -> Option<Instant> {
+        let now = self.period();
+        let earliest = (now + 1).saturating_sub(PERIODS as u64);
+        let oldest = (earliest..=now).find(|period| self.taking_in(*period).load(Relaxed) > 0)?;
+        Some(self.began + Duration::from_millis((oldest + PERIODS_OF_IDLE + 1) * self.period_millis()))
+    }
+
+    fn period(&self) -> u64 {
+        self.millis() / self.period_millis()
+    }
+
+    fn period_millis(&self) -> u64 {
+        let idle = u64::try_from(self.patience.idle.as_millis()).unwrap_or(u64::MAX);
+        (idle / PERIODS_OF_IDLE).max(1)
+    }
+
+    fn taking_in(&self, period: u64) -> &AtomicU32 {
+        &self.taking[(period % PERIODS as u64) as usize]
+    }
+
     fn millis(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn moved(&self) {
-        self.moved.store(self.millis(), Relaxed);
+    /// Something moves. Gives the period it does so in.
+    fn moved(&self) -> u64 {
+        let now = self.millis();
+        self.moved.store(now, Relaxed);
+        now / self.period_millis()
+    }
+
+    /// A request was given up.
+    fn abandoned(&self) {
+        let now = self.moved.load(Relaxed);
+        if now.saturating_sub(self.abandoned_since.load(Relaxed)) > ABANDONED_WITHIN {
+            self.abandoned_since.store(now, Relaxed);
+            self.abandoned.store(0, Relaxed);
+        }
+        if self.abandoned.fetch_add(1, Relaxed) + 1 == ABANDONED_MAX {
+            self.show_out();
+        }
+    }
+
+    fn count(&self, counted: Counted) -> &AtomicU32 {
+        match counted {
+            Counted::Asking => &self.asking,
+            Counted::Taking { period } => self.taking_in(period),
+        }
     }
 }
 
@@ -195,33 +281,55 @@ impl Presence {
 #[derive(Debug)]
 pub struct Asked {
     presence: Option<Arc<Presence>>,
+    is_proven: bool,
+    /// What it holds of its address's measure.
+    bytes: u64,
 }
 
 impl Asked {
+    /// It holds more memory, by the word of nobody but its sender. Its body becomes this large by it.
+    pub fn holds(&mut self, by: u64, body: u64) -> Result<(), Refusal> {
+        let Some(unproven) = self.presence.as_ref().and_then(|presence| presence.unproven.as_ref()) else { return Ok(()) };
+        let is_within = unproven.add(by, self.bytes, body);
+        self.bytes += by;
+        if is_within { Ok(()) } else { Err(Refusal::Limited(Limit::BufferedPerAddress)) }
+    }
+
+    /// It is known to be genuine, or need not be.
+    pub fn vouched_for(&mut self) {
+        let (Some(presence), false) = (&self.presence, self.is_proven) else { return };
+        self.is_proven = true;
+        presence.doubtful.fetch_sub(1, Relaxed);
+        if let Some(unproven) = &presence.unproven {
+            unproven.give_back(self.bytes);
+        }
+    }
+
     /// There is a reply, to be taken from now on.
     pub fn replied(mut self, body: ReplyBody, is_success: bool) -> Taken {
+        self.vouched_for();
         let presence = self.presence.take();
+        let mut period = 0;
         if let Some(presence) = &presence {
-            presence.taking.fetch_add(1, Relaxed);
+            period = presence.moved();
+            presence.taking_in(period).fetch_add(1, Relaxed);
             presence.asking.fetch_sub(1, Relaxed);
-            presence.moved();
             if is_success {
                 presence.is_welcome.store(true, Relaxed);
                 presence.abandoned.store(0, Relaxed);
             }
         }
-        Taken { body, presence, is_to_come: false }
+        Taken { body, presence, counted: Counted::Taking { period } }
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
+        self.vouched_for();
         if let Some(presence) = &self.presence {
             presence.asking.fetch_sub(1, Relaxed);
             presence.moved();
-            if presence.abandoned.fetch_add(1, Relaxed) + 1 == ABANDONED_MAX {
-                presence.show_out();
-            }
+            presence.abandoned();
         }
     }
 }
@@ -231,24 +339,27 @@ impl Drop for Asked {
 pub struct Taken {
     body: ReplyBody,
     presence: Option<Arc<Presence>>,
+    counted: Counted,
+}
+
+/// Among what a reply is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
     /// What there was has been taken, and the consumer has not sent more: nobody waits for the sender.
-    is_to_come: bool,
+    Asking,
+    /// The sender is waited for, since it took something in this period.
+    Taking { period: u64 },
 }
 
 impl Taken {
     fn note(&mut self, is_to_come: bool) {
         let Some(presence) = &self.presence else { return };
-        presence.moved();
-        match (std::mem::replace(&mut self.is_to_come, is_to_come), is_to_come) {
-            (false, true) => {
-                presence.asking.fetch_add(1, Relaxed);
-                presence.taking.fetch_sub(1, Relaxed);
-            }
-            (true, false) => {
-                presence.taking.fetch_add(1, Relaxed);
-                presence.asking.fetch_sub(1, Relaxed);
-            }
-            _ => {}
+        let period = presence.moved();
+        let counted = if is_to_come { Counted::Asking } else { Counted::Taking { period } };
+        if counted != self.counted {
+            presence.count(counted).fetch_add(1, Relaxed);
+            presence.count(self.counted).fetch_sub(1, Relaxed);
+            self.counted = counted;
         }
     }
 }
@@ -275,9 +386,9 @@ impl Body for Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.note(false);
         if let Some(presence) = &self.presence {
-            presence.taking.fetch_sub(1, Relaxed);
+            presence.moved();
+            presence.count(self.counted).fetch_sub(1, Relaxed);
         }
     }
 }

@@ -7,6 +7,7 @@ pub mod consumer;
 #[allow(dead_code, reason = "shared by test programs, none of which needs all of it")]
 #[path = "../../support/fault_proxy.rs"]
 pub mod fault_proxy;
+pub mod frames;
 pub mod https;
 pub mod instance;
 pub mod keys;
