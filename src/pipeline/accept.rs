@@ -26,7 +26,7 @@ pub(super) enum Accepted {
     End(End),
     /// The store could not be asked, and the provider's policy does not refuse then, or a copy is under way because of that:
     /// it is delivered at once, as in sync mode.
-    Unkept(Event),
+    Unkept(Box<Event>),
 }
 
 /// What is to be done with what the store has said.
@@ -53,7 +53,7 @@ const TURNS: usize = 8;
 
 impl Pipeline {
     /// Takes responsibility for the event, or finds out that somebody has.
-    pub(super) async fn accept(&self, mut event: Event, record: &mut Record) -> Accepted {
+    pub(super) async fn accept(&self, mut event: Box<Event>, record: &mut Record) -> Accepted {
         match self.may_be_kept() {
             Ok(()) => {}
             Err(Unkept::Unknown) => {
@@ -219,7 +219,7 @@ impl Pipeline {
     }
 
     /// What cannot be kept is refused, or delivered at once where the provider could not be put off.
-    fn without_store(&self, event: Event, error: &StoreError) -> Accepted {
+    fn without_store(&self, event: Box<Event>, error: &StoreError) -> Accepted {
         // A key that holds something else is that event's trouble alone.
         if error.kind != StoreErrorKind::Foreign {
             self.condition.took_none();

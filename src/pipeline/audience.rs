@@ -87,11 +87,11 @@ impl Audience {
     }
 
     /// Sends everybody to the key with the digest.
-    pub fn moved(mut self, event: Event) {
+    pub fn moved(mut self, event: Box<Event>) {
         if let Some(lead) = self.followers.take() {
             lead.end(Ending::Moved);
         }
-        let news = News { ended: Ended::Moved(Box::new(event)), facts: self.facts };
+        let news = News { ended: Ended::Moved(event), facts: self.facts };
         // A sender that has gone has nothing claimed and nothing forwarded: its next delivery begins anew.
         let _ = self.sender.send(news);
     }

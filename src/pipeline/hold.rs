@@ -4,6 +4,7 @@
 //! The holder counts by a monotonic clock from before it asked, so that it never believes in a lease longer than
 //! the store does.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,8 +43,8 @@ impl Tenure {
         self.since + Duration::from_millis(self.ends.load(Ordering::Relaxed))
     }
 
-    /// Does the work while the lease is renewed.
-    pub async fn during<T>(&self, work: impl Future<Output = T>, held: &impl Leased) -> T {
+    /// Does the work while the lease is renewed. The work is pinned by the caller, and so is held once.
+    pub async fn during<T>(&self, work: Pin<&mut impl Future<Output = T>>, held: &impl Leased) -> T {
         tokio::select! {
             done = work => done,
             never = self.keep(held) => never,
@@ -55,7 +56,8 @@ impl Tenure {
         loop {
             sleep(self.lease / 3).await;
             let asked = self.since.elapsed();
-            match held.renew().await {
+            // Calls as long as that are few: the others need not have room for a renewal.
+            match Box::pin(held.renew()).await {
                 Ok(true) => self.ends.store(millis(asked + self.lease), Ordering::Relaxed),
                 Ok(false) => {
                     self.ends.store(0, Ordering::Relaxed);
@@ -101,7 +103,7 @@ impl<'a> Hold<'a> {
     }
 
     /// Renews the lease while the work is done.
-    pub async fn during<T>(&self, work: impl Future<Output = T>, telemetry: &Telemetry) -> T {
+    pub async fn during<T>(&self, work: Pin<&mut impl Future<Output = T>>, telemetry: &Telemetry) -> T {
         self.tenure.during(work, &Renewing { hold: self, telemetry }).await
     }
 }
@@ -123,6 +125,8 @@ fn millis(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use tokio::time::sleep_until;
 
     use super::*;
@@ -153,7 +157,7 @@ mod tests {
             store.breaker().heard(&Err::<(), _>(StoreError::new(StoreErrorKind::Timeout, "")));
         }
         let hold = Hold::of(&claim, &store);
-        hold.during(sleep_until(claim.since() + LEASE), &telemetry).await;
+        hold.during(pin!(sleep_until(claim.since() + LEASE)), &telemetry).await;
         assert!(!hold.is_ours());
     }
 
@@ -167,7 +171,7 @@ mod tests {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        hold.during(given_up, &telemetry).await;
+        hold.during(pin!(given_up), &telemetry).await;
         assert_eq!(hold.until(), claim.since());
     }
 }

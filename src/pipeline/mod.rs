@@ -129,7 +129,7 @@ impl Pipeline {
             Found::Provider(route) => Arc::clone(route),
             Found::Passthrough(upstream) => {
                 room.asked.vouched_for();
-                let (parts, body) = self.pass(upstream, true, parts, body.stream(), caller).await?;
+                let (parts, body) = Box::pin(self.pass(upstream, true, parts, body.stream(), caller)).await?;
                 return Ok(Reply::Passed { parts, body });
             }
         };
@@ -160,7 +160,10 @@ impl Pipeline {
         let step = record.trace().step("verify");
         let (long, at) = (delivery.body.len() >= LONG_BODY, now());
         let (judged, skew) = (Arc::clone(&route), self.condition.skew());
-        let published = self.published_keys(&route, &delivery).await?;
+        let published = match route.provider.keys.is_empty() {
+            true => Box::pin(self.published_keys(&route, &delivery)).await?,
+            false => None,
+        };
         let verified = off_core(long, move || verify::verify(&judged, delivery, published.as_deref(), at, skew)).await??;
         drop(step);
         asked.vouched_for();
@@ -189,7 +192,7 @@ impl Pipeline {
         }
         let event = match is_queued {
             false => event,
-            true => match self.accept(event, record).await {
+            true => match Box::pin(self.accept(event, record)).await {
                 Accepted::End(end) => return end,
                 Accepted::Unkept(event) => event,
             },
@@ -250,7 +253,7 @@ impl Pipeline {
     }
 
     /// Finds the event's id and key. Nothing of a delivery that did not verify may reach the store.
-    fn identify(&self, route: Arc<Route>, verified: Verified, slot: Option<Slot>, trace: Trace) -> Result<Event, Refusal> {
+    fn identify(&self, route: Arc<Route>, verified: Verified, slot: Option<Slot>, trace: Trace) -> Result<Box<Event>, Refusal> {
         let provider = Arc::clone(&route.provider);
         let received = verified.delivery().received();
         let body = identify::fingerprint(&provider.fingerprint, received.body);
@@ -287,7 +290,7 @@ impl Pipeline {
                 (Some(shown(id)), standing)
             }
         };
-        Ok(Event { route, verified, id, body, signed: enforced, doubt, standing, slot, trace })
+        Ok(Box::new(Event { route, verified, id, body, signed: enforced, doubt, standing, slot, trace }))
     }
 
     fn key(&self, route: &Route, id: &EventId) -> EventKey {
@@ -303,7 +306,7 @@ impl Pipeline {
     }
 
     /// Takes the event through, or finds out what became of it, until the sender's patience ends.
-    async fn deliver(self: &Arc<Self>, mut event: Event, record: &mut Record) -> End {
+    async fn deliver(self: &Arc<Self>, mut event: Box<Event>, record: &mut Record) -> End {
         let provider = Arc::clone(&event.route.provider);
         let deadline = provider.answer_deadline.map(|patience| record.started() + patience);
         loop {
@@ -351,7 +354,7 @@ impl Pipeline {
     /// Goes on with the event in a task of its own, and waits for it as long as the sender does.
     async fn lead(
         self: &Arc<Self>,
-        event: Event,
+        event: Box<Event>,
         lead: Option<Lead>,
         deadline: Option<Instant>,
         record: &mut Record,
@@ -365,11 +368,7 @@ impl Pipeline {
                 return Err(refusal);
             }
         };
-        let attempt = Arc::clone(self).once(event, lead, tell);
-        self.tasks.spawn(async move {
-            attempt.await;
-            drop(place);
-        });
+        self.tasks.spawn(Arc::clone(self).once(event, lead, tell, place));
         match self.within(deadline, told, Refusal::Deadline).await {
             Ok(Ok(News { ended, facts })) => {
                 record.facts(facts);
@@ -437,7 +436,8 @@ impl Pipeline {
             Challenge::Answer(answer) => Ok(Reply::Challenge(answer)),
             Challenge::PassOn => {
                 let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
-                let (parts, body) = self.pass(upstream, preserve_path, parts, Outgoing::Whole(Full::new(body)), caller).await?;
+                let whole = Outgoing::Whole(Full::new(body));
+                let (parts, body) = Box::pin(self.pass(upstream, preserve_path, parts, whole, caller)).await?;
                 Ok(Reply::Relayed { parts, body, outcome: Outcome::Handshake, reason: "a challenge, passed on".into() })
             }
         }

@@ -1,6 +1,7 @@
 //! One event from its claim to its settlement, in a task of its own: claim and forward here, what follows in
 //! `settling`.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::audience::{Audience, News};
 use super::body::Outgoing;
+use super::bound::Place;
 use super::flight::{Ending, Lead};
 use super::former::Former;
 use super::headers::{Peer, Told};
@@ -88,7 +90,7 @@ impl Standing {
 impl Event {
     /// The same event, to be taken up under key and digest. Its id has the digest too: a consumer that keeps ids to tell
     /// events apart must not take it for the other one.
-    pub fn conflicting(mut self) -> Self {
+    pub fn conflicting(mut self: Box<Self>) -> Box<Self> {
         self.id = self.id.map(|id| format!("{id}:{}", self.body).into());
         self.standing = self.standing.conflicting(self.body);
         self
@@ -129,8 +131,8 @@ enum NoClaim {
 pub type Sent = Result<(Response<Incoming>, Used), ForwardError>;
 
 impl Pipeline {
-    /// Claims the event, forwards it, settles it. Nobody but stopping can interrupt it.
-    pub(super) async fn once(self: Arc<Self>, event: Event, lead: Option<Lead>, sender: oneshot::Sender<News>) {
+    /// Claims the event, forwards it, settles it. Nobody but stopping can interrupt it. It keeps its place to the end.
+    pub(super) async fn once(self: Arc<Self>, event: Box<Event>, lead: Option<Lead>, sender: oneshot::Sender<News>, _place: Place) {
         let on_duplicate = event.route.provider.on_duplicate;
         let mut audience = Audience::new(&event, lead, sender);
         let permit = self.permit(&event, &mut audience).await;
@@ -384,7 +386,7 @@ impl Pipeline {
     }
 
     /// Forwards the event and settles its claim, if it has one.
-    async fn attempt(&self, mut event: Event, permit: Permit, mut audience: Audience) {
+    async fn attempt(&self, mut event: Box<Event>, permit: Permit, mut audience: Audience) {
         let Permit { claim, mark } = permit;
         let route = Arc::clone(&event.route);
         let _held = claim.as_ref().map(|_| route.watch.claim_held());
@@ -426,12 +428,13 @@ impl Pipeline {
     }
 
     /// Sends the delivery to the consumer, renewing the lease while the call runs.
-    async fn forward(&self, event: Event, call: &Call<'_>, hold: Option<&Hold<'_>>) -> Sent {
-        let delivery = event.verified.into_delivery();
+    async fn forward(&self, event: Box<Event>, call: &Call<'_>, hold: Option<&Hold<'_>>) -> Sent {
+        let Event { verified, id, .. } = *event;
+        let delivery = verified.into_delivery();
         let peer = Peer::of(delivery.caller, self.config().trusted_proxies.as_deref());
         let mut step = call.trace.call("forward");
         let trace = call.trace.onward(&step);
-        let told = Told { event_id: event.id.as_deref(), attempt: call.attempt, mark: call.mark, trace };
+        let told = Told { event_id: id.as_deref(), attempt: call.attempt, mark: call.mark, trace };
         let body = Outgoing::Whole(Full::new(delivery.body));
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
         let may_send = || {
@@ -439,7 +442,7 @@ impl Pipeline {
             if hold.is_none_or(Hold::is_ours) { Ok(()) } else { Err(NotSent::LeaseLost) }
         };
         let patience = Patience { connect: call.provider.connect_retry, deadline: call.deadline, stop: &self.stop };
-        let sending = self.upstreams.send(&call.provider.upstream, request, patience, may_send);
+        let sending = pin!(self.upstreams.send(&call.provider.upstream, request, patience, may_send));
         let sent = match hold {
             None => sending.await,
             Some(hold) => hold.during(sending, &self.telemetry).await,

@@ -3,6 +3,7 @@
 //! The sender hears as soon as the outcome is known, and the store at the same time. Success is a fact: a store that
 //! fails to note it changes nothing about the reply, and is told again in the background.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ impl Pipeline {
         let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
         let early = match call.provider.on_duplicate {
-            OnDuplicate::Replay => Ok(hold.during(self.listen(call, sent), &self.telemetry).await),
+            OnDuplicate::Replay => Ok(hold.during(pin!(self.listen(call, sent)), &self.telemetry).await),
             OnDuplicate::Ok => Err(sent),
         };
         let reply = early.as_ref().ok().and_then(Spoken::to_store);

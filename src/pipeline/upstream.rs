@@ -210,7 +210,8 @@ impl Upstreams {
                 return Ok(sender);
             }
         }
-        self.connect_again_and_again(upstream, patience).await
+        // Boxed: most requests find a connection, and need not have room for making one.
+        Box::pin(self.connect_again_and_again(upstream, patience)).await
     }
 
     fn take_idle(&self, upstream: &Upstream) -> Option<SendRequest<Outgoing>> {

@@ -1,5 +1,6 @@
 //! One attempt at a letter: sent to the consumer, and settled by what comes of it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -88,7 +89,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     let trace = pipeline.telemetry.begin(Kind::Consumer, &delivery.parts.headers, now);
     trace.is_genuine();
     let began = Instant::now();
-    let sent = errand.tenure.during(errand.send(delivery, event_id.as_deref(), &slip, &trace), &errand).await;
+    let sent = errand.tenure.during(pin!(errand.send(delivery, event_id.as_deref(), &slip, &trace)), &errand).await;
     Failpoint::AfterCall.reach().await;
     let upstream = began.elapsed();
     let is_reached = !matches!(sent, Err(ForwardError::NotSent(NotSent::Connect(_))));

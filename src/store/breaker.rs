@@ -4,11 +4,13 @@
 //! store again, one call at a time is let through on trial; the first that is answered closes it. One for all
 //! connections of the process.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::Either;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -60,21 +62,23 @@ impl Trouble {
 }
 
 impl Breaker {
-    /// Makes the call, unless the breaker is open, and learns from it.
-    pub async fn guard<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    /// Makes the call, unless the breaker is open, and learns from it. Not an `async fn`, which would hold the call twice.
+    pub fn guard<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> impl Future<Output = Result<T, StoreError>> {
         if !self.lets_through() {
             let down_for = self.down_for().unwrap_or_default();
-            return Err(StoreError::new(StoreErrorKind::BreakerOpen, format!("no answer for {} s", down_for.as_secs())));
+            let open = StoreError::new(StoreErrorKind::BreakerOpen, format!("no answer for {} s", down_for.as_secs()));
+            return Either::Left(ready(Err(open)));
         }
-        let result = call.await;
-        match &result {
+        Either::Right(call.inspect(|result| match result {
             Err(error) if error.is_outage() => self.change(|trouble| {
                 trouble.calls = trouble.calls.saturating_add(1);
                 trouble.failed();
             }),
             _ => self.answered(),
-        }
-        result
+        }))
     }
 
     /// The watch asked for a sign of life.

@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use http::{HeaderMap, Method, StatusCode};
 use prometheus::IntGauge;
 use tokio::sync::mpsc;
@@ -66,22 +67,22 @@ impl Telemetry {
         ProviderWatch { name: provider.name.as_str().into(), metrics, latest: Arc::clone(&self.latest) }
     }
 
-    /// Runs a store operation, timed and its failure counted.
-    pub async fn store<T, E>(&self, op: StoreOp, call: impl Future<Output = Result<T, E>>) -> Result<T, E>
+    /// Runs a store operation, timed and its failure counted. Not an `async fn`, which would hold the call twice.
+    pub fn store<T, E>(&self, op: StoreOp, call: impl Future<Output = Result<T, E>>) -> impl Future<Output = Result<T, E>>
     where
         E: AsRef<StoreError>,
     {
         let started = Instant::now();
-        let result = call.await;
-        let kind = result.as_ref().err().map(|error| error.as_ref().kind);
-        if let Some(kind) = kind {
-            self.metrics.store_error(op, kind).inc();
-        }
-        // A call that was not made took no time.
-        if kind != Some(StoreErrorKind::BreakerOpen) {
-            self.metrics.store_seconds(op).observe(started.elapsed().as_secs_f64());
-        }
-        result
+        call.inspect(move |result| {
+            let kind = result.as_ref().err().map(|error| error.as_ref().kind);
+            if let Some(kind) = kind {
+                self.metrics.store_error(op, kind).inc();
+            }
+            // A call that was not made took no time.
+            if kind != Some(StoreErrorKind::BreakerOpen) {
+                self.metrics.store_seconds(op).observe(started.elapsed().as_secs_f64());
+            }
+        })
     }
 
     /// The store was told of an event that was handled without it.
