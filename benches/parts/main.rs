@@ -11,11 +11,12 @@
     reason = "a benchmark fails by panicking and reads the clock"
 )]
 
+mod claim;
 mod identify;
 mod payload;
 mod verify;
 
 use criterion::{criterion_group, criterion_main};
 
-criterion_group!(parts, verify::bench, identify::bench);
+criterion_group!(parts, verify::bench, identify::bench, claim::bench);
 criterion_main!(parts);
