@@ -12,11 +12,12 @@
 )]
 
 mod claim;
+mod entry;
 mod identify;
 mod payload;
 mod verify;
 
 use criterion::{criterion_group, criterion_main};
 
-criterion_group!(parts, verify::bench, identify::bench, claim::bench);
+criterion_group!(parts, verify::bench, identify::bench, claim::bench, entry::bench);
 criterion_main!(parts);
