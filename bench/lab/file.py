@@ -4,15 +4,13 @@ CPU is that of hookonce; beside it stands what it is together with its Redis, wh
 
 A completion on files is answered to hookonce once the journal was flushed, so `hookonce_store_seconds{op="complete"}` says how long
 that takes; it is looked at under all the load there can be, and at a quiet rate. Redis answers it from memory. Where strace is there,
-the flushes themselves are counted in a run of its own, because it slows the program down.
+the flushes themselves are counted, in a run of its own that nothing else is taken from.
 """
 
 import argparse
-import re
 import shutil
-import signal
-import subprocess
 from itertools import product
+from pathlib import Path
 
 from . import servers
 from .load import Figures, Pace, median, pace
@@ -54,18 +52,23 @@ def durable(lab: Lab, server: Server, wanted: Pace) -> tuple[Figures, float, flo
     return figures, stored.quantile(0.5) * 1e3, stored.quantile(0.99) * 1e3
 
 
-def flushes(lab: Lab, server: Server, wanted: Pace) -> tuple[float, float] | None:
+def flushes(lab: Lab, consumer: int, wanted: Pace, workers: int) -> tuple[float, float] | None:
     """Flushes a second, and new events for each; None where strace is missing or may not look."""
     if not shutil.which("strace"):
         return None
-    argv = ["strace", "-f", "-c", "-qq", "-e", "trace=fdatasync,fsync", "-p", str(server.process.pid)]
-    watcher = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-    figures = pace(lab, [server], wanted)
-    watcher.send_signal(signal.SIGINT)
-    _, said = watcher.communicate(timeout=30)
-    # The columns are the share, the seconds, microseconds a call, calls, perhaps errors, and the name.
-    calls = sum(int(count) for count in re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*f(?:data)?sync\s*$", said, re.MULTILINE))
+    with lab.scene() as scene:
+        trace = scene.folder / "flushes"
+        # With this filter the program stops for a flush alone, and not for every call to the kernel.
+        watcher: list[str | Path] = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=fdatasync,fsync", "-o", trace]
+        server = servers.hookonce(scene, Setup(consumer, servers.store_url(scene, "file", 0), workers), watcher)
+        before = _flushed(trace)
+        figures = pace(scene, [server], wanted)
+        calls = _flushed(trace) - before
     return (calls / wanted.seconds, figures.count / calls) if calls else None
+
+
+def _flushed(trace: Path) -> int:
+    return sum("sync(" in line for line in trace.read_text().splitlines())
 
 
 def run(lab: Lab, asked: argparse.Namespace) -> Report:
@@ -86,7 +89,7 @@ def run(lab: Lab, asked: argparse.Namespace) -> Report:
         progress(f"completions: {name}, {load}")
         wanted = Pace(f"durable-{rate}", asked.seconds, rate, asked.connections)
         it, p50, p99 = durable(lab, server, wanted)
-        counted = flushes(lab, server, Pace(f"flushes-{rate}", asked.seconds, rate, asked.connections)) if name == "file" else None
+        counted = flushes(lab, consumer.port, wanted, asked.workers) if name == "file" else None
         rows.append([name, load, it.rate, p50, p99, *(counted or (None, None)), it.wrong])
         told = {"flushes_a_second": counted and counted[0], "events_a_flush": counted and counted[1]}
         report.add(it.wrong, store=name, load=load, rate=it.rate, stored_p50_ms=p50, stored_p99_ms=p99, **told)

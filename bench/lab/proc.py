@@ -43,14 +43,14 @@ class Process:
             words = self.log.read_text(errors="replace")[-800:]
             raise Trouble(f"{self.name} ended with {self.child.returncode}:\n{words}")
 
-    def wait_for_line(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
-        """Waits until the program says something of this form."""
+    def wait_for_line(self, pattern: str, patience: float = PATIENCE, step: float = 0.01) -> re.Match[str]:
+        """Waits until the program says something of this form, and looks once a step."""
         compiled, end = re.compile(pattern), time.monotonic() + patience
         while time.monotonic() < end:
             if match := compiled.search(self.log.read_text(errors="replace")):
                 return match
             self.check()
-            time.sleep(0.01)
+            time.sleep(step)
         raise Trouble(f"{self.name} has not said {pattern!r} in {patience:.0f} s")
 
     def wait_for_port(self, port: int) -> None:

@@ -4,7 +4,7 @@ import getpass
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ PEERS = BENCH / "peers"
 # Where Debian and its kin put the modules of nginx.
 MODULES = "/usr/lib/nginx/modules"
 NAMESPACE = "bench"
+# What hookonce says once its ports are open: the one for deliveries, and that of the admin side.
+SERVING = r"serving listen=\S+:(\d+) admin=\S+:(\d+)"
 
 
 @dataclass(frozen=True)
@@ -82,24 +84,40 @@ def open_lab(binary: Path, load: Path, target: Path) -> Iterator[Lab]:
 
 def redis(lab: Lab) -> Server:
     """Without snapshots: a fork in the middle of a run would be measured too."""
-    port = free_port()
-    argv: list[str | Path] = ["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", lab.room("redis")]
-    process = lab.start("redis", argv)
-    process.wait_for_port(port)
-    return Server("redis", process, port)
+    argv: list[str | Path] = ["redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", lab.room("redis")]
+    return _on_free_port("redis", lambda port: lab.start("redis", [*argv, "--port", str(port)]))
+
+
+def _on_free_port(name: str, start: Callable[[int], Process]) -> Server:
+    """For programs that cannot tell which port they were given. Somebody else may take one meanwhile, so there is a second try."""
+    tries = 3
+    for number in range(tries):
+        port = free_port()
+        process = start(port)
+        try:
+            process.wait_for_port(port)
+            # Whoever answers there may be somebody else.
+            process.check()
+            return Server(name, process, port)
+        except Trouble:
+            if number + 1 == tries:
+                raise
+    raise Trouble(f"no port was free for {name}")
 
 
 def nginx(lab: Lab, name: str, consumer: int = 0, redis_port: int = 0) -> Server:
-    room, port = lab.room(name), free_port()
-    marks = {"port": port, "consumer": consumer, "user": getpass.getuser(), "peers": PEERS, "modules": MODULES}
+    marks = {"consumer": consumer, "user": getpass.getuser(), "peers": PEERS, "modules": MODULES}
     text = (PEERS / f"{name}.conf").read_text()
     for mark, value in marks.items():
         text = text.replace("{{" + mark + "}}", str(value))
-    (room / "nginx.conf").write_text(text)
-    env = {"WEBHOOK_SECRET": SECRET, "REDIS_PORT": str(redis_port)}
-    process = lab.start(name, ["nginx", "-p", room, "-e", "stderr", "-c", room / "nginx.conf"], env)
-    process.wait_for_port(port)
-    return Server(name, process, port)
+
+    def start(port: int) -> Process:
+        room = lab.room(name)
+        (room / "nginx.conf").write_text(text.replace("{{port}}", str(port)))
+        env = {"WEBHOOK_SECRET": SECRET, "REDIS_PORT": str(redis_port)}
+        return lab.start(name, ["nginx", "-p", room, "-e", "stderr", "-c", room / "nginx.conf"], env)
+
+    return _on_free_port(name, start)
 
 
 def consumer(lab: Lab) -> Server:
@@ -147,10 +165,9 @@ class Setup:
     workers: int | None = 1
     providers: int = 1
     max_body: str | None = None
-    admin: int = 0
 
     def toml(self) -> str:
-        lines = ['listen = "127.0.0.1:0"', f'admin = "127.0.0.1:{self.admin}"', f'upstream = "http://127.0.0.1:{self.upstream}"']
+        lines = ['listen = "127.0.0.1:0"', 'admin = "127.0.0.1:0"', f'upstream = "http://127.0.0.1:{self.upstream}"']
         lines += [f"workers = {self.workers}"] if self.workers else []
         # Nobody looks away from it before it stops.
         lines += ["[drain]", 'delay = "0s"', "[store]", f'url = "{self.store}"']
@@ -162,16 +179,16 @@ class Setup:
         return "\n".join(lines) + "\n"
 
 
-def launch(lab: Lab, setup: Setup) -> Process:
-    """Starts hookonce and waits for nothing."""
+def launch(lab: Lab, setup: Setup, under: list[str | Path] | None = None) -> Process:
+    """Starts hookonce and waits for nothing. `under` is a program that runs it."""
     config = lab.room("hookonce") / "hookonce.toml"
     config.write_text(setup.toml())
-    return lab.start("hookonce", [lab.binary, "run", "--config", config], {"WEBHOOK_SECRET": SECRET})
+    return lab.start("hookonce", [*(under or []), lab.binary, "run", "--config", config], {"WEBHOOK_SECRET": SECRET})
 
 
-def hookonce(lab: Lab, setup: Setup) -> Server:
-    process = launch(lab, setup)
-    ports = process.wait_for_line(r"serving listen=\S+:(\d+) admin=\S+:(\d+)", patience=120)
+def hookonce(lab: Lab, setup: Setup, under: list[str | Path] | None = None) -> Server:
+    process = launch(lab, setup, under)
+    ports = process.wait_for_line(SERVING, patience=120)
     return Server("hookonce", process, int(ports[1]), int(ports[2]))
 
 
