@@ -10,6 +10,7 @@ more a peer costs than hookonce. hookonce runs with its defaults, and so writes 
 """
 
 import argparse
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from . import servers
@@ -32,17 +33,16 @@ PROMISED = {
 HEADS = ["mode", "server", "req/s", "p50 ms", "p99 ms", "CPU us/req", "RSS MiB", "wrong", "CPU ratio"]
 
 
-def names(known: tuple[str, ...]) -> "type[argparse.Action]":
+def names(known: Sequence[str]) -> Callable[[str], list[str]]:
     """Reads a list with commas, of known names."""
 
-    class Names(argparse.Action):
-        def __call__(self, parser, namespace, values, option_string=None):  # type: ignore[no-untyped-def]
-            given = [name for name in str(values).split(",") if name]
-            if unknown := [name for name in given if name not in known]:
-                parser.error(f"{option_string}: there is no {unknown[0]!r}; known are {', '.join(known)}")
-            setattr(namespace, self.dest, given)
+    def read(text: str) -> list[str]:
+        given = [name for name in text.split(",") if name]
+        if unknown := [name for name in given if name not in known]:
+            raise argparse.ArgumentTypeError(f"there is no {unknown[0]!r}; known are {', '.join(known)}")
+        return given
 
-    return Names
+    return read
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +51,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--connections", type=int, default=64, help="(64)")
     parser.add_argument("--body", type=int, default=2048, metavar="BYTES", help="(2048)")
     parser.add_argument("--one-body", action="store_true", help="all events have the same body: hookonce takes them for replays")
-    parser.add_argument("--modes", action=names(MODES), default=list(MODES), help=f"of {','.join(MODES)} (all)")
-    parser.add_argument("--peers", action=names(PEERS), default=list(PEERS), help=f"of {','.join(PEERS)} (all)")
+    parser.add_argument("--modes", type=names(MODES), default=list(MODES), help=f"of {','.join(MODES)} (all)")
+    parser.add_argument("--peers", type=names(PEERS), default=list(PEERS), help=f"of {','.join(PEERS)} (all)")
     parser.add_argument("--workers", type=int, default=1, help="threads of hookonce; the peers have one (1)")
     parser.add_argument("--store", choices=["redis", "file", "memory"], default="redis", help="of hookonce (redis)")
 

@@ -68,14 +68,19 @@ class Bench:
 
 
 def body(bench: Bench) -> list[Case]:
+    """Bytes a body"""
     server = servers.hookonce(bench.lab, replace(bench.setup(), max_body="26MiB"))
 
     def case(size: int) -> Case:
-        # One address may have a quarter of all that is buffered under way; more would be refused, and rightly.
-        connections = max(1, min(BUSY, 50 * MIB // max(size, 1)))
+        # One address may have a quarter of all that is buffered under way; more is refused, and rightly. Twice this is below it.
+        connections = max(1, min(BUSY, 25 * MIB // max(size, 1)))
         return Case(_bytes(size), [server], replace(bench.asked(), body=size, connections=connections))
 
     return [case(size) for size in bench.sizes.bodies]
+
+
+def plural(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 def _bytes(size: int) -> str:
@@ -83,31 +88,35 @@ def _bytes(size: int) -> str:
 
 
 def providers(bench: Bench) -> list[Case]:
+    """Providers that are configured"""
     setup = bench.setup()
 
     def case(count: int) -> Case:
         server = servers.hookonce(bench.lab, replace(setup, providers=count))
-        return Case(f"{count} providers", [server], replace(bench.asked(), paths=count))
+        return Case(f"{count} provider{plural(count)}", [server], replace(bench.asked(), paths=count))
 
     return [case(count) for count in bench.sizes.providers]
 
 
 def connections(bench: Bench) -> list[Case]:
+    """Open connections, 64 of them busy"""
     server = servers.hookonce(bench.lab, bench.setup())
 
     def case(count: int) -> Case:
         busy = min(count, BUSY)
-        return Case(f"{said(count)} connections", [server], replace(bench.asked(), connections=busy), idle=count - busy)
+        return Case(f"{said(count)} connection{plural(count)}", [server], replace(bench.asked(), connections=busy), idle=count - busy)
 
     return [case(count) for count in bench.sizes.connections]
 
 
 def duplicates(bench: Bench) -> list[Case]:
+    """Percent that are duplicates"""
     server = servers.hookonce(bench.lab, bench.setup())
     return [Case(f"{share} %", [server], replace(bench.asked(), duplicates=share)) for share in bench.sizes.duplicates]
 
 
 def keys(bench: Bench) -> list[Case]:
+    """Events that the store remembers"""
     upstream = servers.consumer(bench.lab).port
 
     def case(kind: str, count: int) -> Case:
@@ -124,6 +133,7 @@ def keys(bench: Bench) -> list[Case]:
 
 
 def distance(bench: Bench) -> list[Case]:
+    """How far away Redis is"""
     upstream, redis = servers.consumer(bench.lab).port, servers.redis(bench.lab)
     away = servers.relay(bench.lab, redis, "1ms")
     places = {"Redis beside it": redis, "Redis 1 ms away": away}
@@ -132,6 +142,7 @@ def distance(bench: Bench) -> list[Case]:
 
 
 def replicas(bench: Bench) -> list[Case]:
+    """Replicas on one Redis"""
     setup = bench.setup()
     both = [servers.hookonce(bench.lab, setup), servers.hookonce(bench.lab, setup)]
     return [Case("1 replica", both[:1], bench.asked()), Case("2 replicas", both, bench.asked())]
@@ -148,10 +159,17 @@ TABLES: dict[str, Callable[[Bench], list[Case]]] = {
 }
 
 
+def table(name: str) -> str:
+    if name not in TABLES:
+        raise argparse.ArgumentTypeError(f"there is no {name!r}; known are {', '.join(TABLES)}")
+    return name
+
+
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*TABLES, []], help=f"of {', '.join(TABLES)} (all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", type=table, help=f"of {', '.join(TABLES)} (all)")
     parser.add_argument("--seconds", type=float, default=3, help="of one case in one round (3)")
     parser.add_argument("--rounds", type=int, default=3, help="(3)")
+    parser.add_argument("--keys", type=int, nargs="+", help="other numbers of events than 1,000, 100,000 and 1,000,000")
     parser.add_argument("--long", action="store_true", help="10,000,000 keys too, which takes an hour to fill")
 
 
@@ -183,12 +201,12 @@ def grow(lab: Lab, names: Sequence[str], sizes: Sizes, seconds: float, rounds: i
             open_connections = case.pace.connections + case.idle
             rows.append([case.label, open_connections, it.rate, it.p50 / 1e3, it.p99 / 1e3, it.cpu, it.rss_mib, it.wrong])
             report.add(**{**vars(it), "table": name, "case": case.label})
-        show(f"As {name} grow{'s' if name in ('body', 'distance') else ''}", HEADS, rows)
+        show(f"{name}: {(TABLES[name].__doc__ or '').lower()}", HEADS, rows)
     return report
 
 
 def run(lab: Lab, asked: argparse.Namespace) -> Report:
-    sizes = Sizes()
+    sizes = replace(Sizes(), keys=asked.keys) if asked.keys else Sizes()
     if asked.long:
         sizes = replace(sizes, keys=[*sizes.keys, 10_000_000])
     return grow(lab, asked.names or list(TABLES), sizes, asked.seconds, asked.rounds)

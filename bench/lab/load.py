@@ -13,9 +13,6 @@ from .deliveries import SECRET
 from .proc import Trouble, cpu_seconds, rss_kib
 from .servers import BENCH, Lab, Server
 
-# What hookonce-load sends before it counts; it costs CPU too.
-FIRST = 64
-
 
 @dataclass(frozen=True)
 class Figures:
@@ -101,7 +98,7 @@ def pace(lab: Lab, servers: Sequence[Server], asked: Pace) -> Figures:
         rate=told["rate"],
         p50=told["p50"],
         p99=told["p99"],
-        cpu=used / (told["count"] + FIRST) * 1e6,
+        cpu=used / (told["count"] + told["before"]) * 1e6,
         rss_mib=sum(map(rss_kib, pids)) / 1024,
         wrong=told["wrong"] + told["errors"],
         count=told["count"],

@@ -4,6 +4,8 @@ nothing. Ends with 1 if an answer was wrong; takes less than a minute.
 
 import argparse
 import time
+from collections.abc import Callable
+from types import ModuleType
 
 from . import compare, file, growth, memory, pace, start
 from .report import Report
@@ -23,21 +25,22 @@ def options(_parser: argparse.ArgumentParser) -> None:
     """There is nothing to choose."""
 
 
-def defaults(part: object, *words: str) -> argparse.Namespace:
+def defaults(part: ModuleType, *words: str) -> argparse.Namespace:
+    """What the part would be asked for with these words."""
     parser = argparse.ArgumentParser()
-    part.options(parser)  # type: ignore[attr-defined]
+    part.options(parser)
     return parser.parse_args(words)
 
 
 def run(lab: Lab, _asked: argparse.Namespace) -> Report:
     began = time.monotonic()
-    parts = {
+    parts: dict[str, Callable[[Lab], Report]] = {
         "compare": lambda scene: compare.run(scene, defaults(compare, "--seconds", "1", "--rounds", "1", "--connections", "8")),
         "pace": lambda scene: pace.run(scene, defaults(pace, "--seconds", "1", "--rounds", "1", "--connections", "8")),
         "growth": lambda scene: growth.grow(scene, list(growth.TABLES), SMALL, 0.3, 1),
         "memory": lambda scene: memory.run(scene, defaults(memory, "--seconds", "1", "--busy", "100", "--idle", "100")),
         "start": lambda scene: start.run(scene, defaults(start, "--times", "2", "--keys", "500")),
-        "file": lambda scene: file.run(scene, defaults(file, "--seconds", "1", "--rounds", "1")),
+        "file": lambda scene: file.run(scene, defaults(file, "--seconds", "0.5", "--rounds", "1")),
     }
     whole = Report()
     for name, part in parts.items():

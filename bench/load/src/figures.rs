@@ -4,6 +4,8 @@ use std::time::Duration;
 
 #[derive(Default)]
 pub struct Figures {
+    /// Deliveries that were sent before any was counted: the server has worked for them too.
+    pub before: u64,
     /// From when each was due to the end of its answer.
     pub latencies: Vec<Duration>,
     /// From when each was due to when it was sent: what of the latency is the load's own fault, or that of too few connections.
@@ -23,8 +25,9 @@ impl Figures {
         let rate = count as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE);
         let of = |share: f64| micros(percentile(&self.latencies, share));
         format!(
-            "{{\"count\": {count}, \"errors\": {}, \"wrong\": {}, \"seconds\": {:.3}, \"rate\": {rate:.1}, \"p50\": {:.1}, \"p90\": {:.1}, \
+            "{{\"before\": {}, \"count\": {count}, \"errors\": {}, \"wrong\": {}, \"seconds\": {:.3}, \"rate\": {rate:.1}, \"p50\": {:.1}, \"p90\": {:.1}, \
              \"p99\": {:.1}, \"p99.9\": {:.1}, \"max\": {:.1}, \"sent_late_p99\": {:.1}}}",
+            self.before,
             self.errors,
             self.wrong,
             took.as_secs_f64(),

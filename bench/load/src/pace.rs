@@ -33,8 +33,11 @@ pub async fn run(options: &Options) -> Result<(), Trouble> {
     let own = ["to", "rate", "seconds", "count", "connections", "duplicates"];
     options.only(&[&own[..], &Mint::OPTIONS[..]].concat())?;
     let (to, mint) = (options.addresses("to")?, Mint::new(options)?);
+    let duplicates = options.number("duplicates", 0)?;
     let connections = open(&to, options.number("connections", 64)?).await?;
-    let connections = send_first(connections, &mint).await?;
+    // Without repeats there is only each connection to warm up, and large bodies take their time.
+    let first = if duplicates > 0 { FIRST } else { FIRST.min(connections.len() as u64) };
+    let connections = send_first(connections, &mint, first).await?;
 
     let (rate, seconds) = (options.number("rate", 0u64)?, options.number("seconds", 5.0)?);
     let count = options.number("count", u64::MAX)?;
@@ -44,7 +47,6 @@ pub async fn run(options: &Options) -> Result<(), Trouble> {
     } else {
         Desk::Open(Line::default())
     };
-    let duplicates = options.number("duplicates", 0)?;
     let load = Rc::new(Load { to, mint, duplicates, desk, figures: RefCell::default() });
     let follower = Rc::clone(&load);
     let count = count.min((rate as f64 * seconds) as u64);
@@ -57,7 +59,7 @@ pub async fn run(options: &Options) -> Result<(), Trouble> {
     serve(&load, connections, Duration::from_secs_f64(seconds) + PATIENCE).await;
     let took = began.elapsed();
     following.abort();
-    let mut figures = load.figures.take();
+    let mut figures = Figures { before: first, ..load.figures.take() };
     if let Desk::Open(line) = &load.desk {
         figures.errors += line.left();
     }
@@ -75,13 +77,13 @@ pub async fn open(to: &[SocketAddr], count: usize) -> io::Result<Vec<Connection>
 }
 
 /// Sends the events that others repeat. One of them that is answered wrongly is found by those that are counted.
-async fn send_first(connections: Vec<Connection>, mint: &Arc<Mint>) -> io::Result<Vec<Connection>> {
+async fn send_first(connections: Vec<Connection>, mint: &Arc<Mint>, count: u64) -> io::Result<Vec<Connection>> {
     let shares = connections.len().max(1) as u64;
     let mut sending = JoinSet::new();
     for (number, mut connection) in connections.into_iter().enumerate() {
         let mint = Arc::clone(mint);
         sending.spawn_local(async move {
-            for event in (number as u64..FIRST).step_by(shares as usize) {
+            for event in (number as u64..count).step_by(shares as usize) {
                 connection.call(&mint.parcel(event)).await?;
             }
             Ok(connection)
