@@ -170,7 +170,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=3, help="of one case in one round (3)")
     parser.add_argument("--rounds", type=int, default=3, help="(3)")
     parser.add_argument("--keys", type=int, nargs="+", help="other numbers of events than 1,000, 100,000 and 1,000,000")
-    parser.add_argument("--long", action="store_true", help="10,000,000 keys too, which takes an hour to fill")
+    parser.add_argument("--long", action="store_true", help="10,000,000 events too, which take an hour to fill")
 
 
 def once(lab: Lab, case: Case, run: str) -> Figures:
@@ -201,7 +201,7 @@ def grow(lab: Lab, names: Sequence[str], sizes: Sizes, seconds: float, rounds: i
             open_connections = case.pace.connections + case.idle
             rows.append([case.label, open_connections, it.rate, it.p50 / 1e3, it.p99 / 1e3, it.cpu, it.rss_mib, it.wrong])
             report.add(**{**vars(it), "table": name, "case": case.label})
-        show(f"{name}: {(TABLES[name].__doc__ or '').lower()}", HEADS, rows)
+        show(TABLES[name].__doc__ or name, HEADS, rows)
     return report
 
 

@@ -51,10 +51,11 @@ class Lab:
     stack: ExitStack
     started: int = 0
 
-    def start(self, name: str, argv: list[str | Path], env: dict[str, str] | None = None) -> Process:
+    def start(self, name: str, argv: list[str | Path], env: dict[str, str] | None = None, has_children: bool = False) -> Process:
         self.started += 1
         process = Process(name, argv, self.folder / f"{self.started}-{name}.log", env)
-        self.stack.callback(process.kill)
+        # A parent that is killed leaves its children to whoever collects the dead, which is nobody in some containers.
+        self.stack.callback(process.stop if has_children else process.kill)
         return process
 
     def room(self, name: str) -> Path:
@@ -115,7 +116,7 @@ def nginx(lab: Lab, name: str, consumer: int = 0, redis_port: int = 0) -> Server
         room = lab.room(name)
         (room / "nginx.conf").write_text(text.replace("{{port}}", str(port)))
         env = {"WEBHOOK_SECRET": SECRET, "REDIS_PORT": str(redis_port)}
-        return lab.start(name, ["nginx", "-p", room, "-e", "stderr", "-c", room / "nginx.conf"], env)
+        return lab.start(name, ["nginx", "-p", room, "-e", "stderr", "-c", room / "nginx.conf"], env, has_children=True)
 
     return _on_free_port(name, start)
 

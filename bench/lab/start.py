@@ -25,8 +25,8 @@ STEP = 0.0005
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--times", type=int, default=9, help="how often each; the median counts (9)")
-    parser.add_argument("--keys", type=int, default=1_000_000, help="events in the file store that is not empty (1000000)")
-    parser.add_argument("--long", action="store_true", help=f"{LONG_KEYS:,} events too, which takes a quarter of an hour to fill")
+    parser.add_argument("--keys", type=int, default=1_000_000, help="events in the file store that is not empty; a million take some minutes to fill (1000000)")
+    parser.add_argument("--long", action="store_true", help=f"{LONG_KEYS:,} events too, which take half an hour to fill")
     parser.add_argument("--workers", type=int, help="threads of hookonce; its own default otherwise")
 
 
