@@ -4,13 +4,12 @@ import json
 import os
 import statistics
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from .deliveries import SECRET
-from .proc import Trouble, cpu_seconds, rss_kib
+from .proc import Trouble, cpu_seconds, rss_kib, settle
 from .servers import BENCH, Lab, Server
 
 
@@ -41,6 +40,7 @@ def wrk(server: Server, mode: str, run: str, seconds: float, connections: int, b
     env = {"MODE": mode, "RUN": run, "SECRET": SECRET, "BODY_BYTES": str(body), "ONE_BODY": "yes" if one_body else "no"}
     script, url = BENCH / "deliveries.lua", f"http://{server.address}/github"
     argv = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s", "-s", str(script), url]
+    settle([server.process.pid])
     before = cpu_seconds(server.process.pid)
     done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     used = cpu_seconds(server.process.pid) - before
@@ -86,6 +86,7 @@ def pace(lab: Lab, servers: Sequence[Server], asked: Pace) -> Figures:
     """The CPU and the memory are those of all the servers together."""
     pids = [server.process.pid for server in servers]
     to = ",".join(server.address for server in servers)
+    settle(pids)
     before = sum(map(cpu_seconds, pids))
     done = subprocess.run([str(lab.load), "pace", "--to", to, *asked.words()], capture_output=True, text=True, check=False)
     used = sum(map(cpu_seconds, pids)) - before
@@ -116,8 +117,7 @@ def hold(lab: Lab, server: Server, connections: int, run: str) -> Iterator[int]:
     process = lab.start("hold", [lab.load, "hold", *words])
     try:
         told = json.loads(process.wait_for_line(r"\{.*held.*\}", patience=120)[0])
-        # What the server still does for the last answers is not what the connections cost.
-        time.sleep(0.3)
+        settle([server.process.pid])
         yield told["wrong"]
     finally:
         process.kill()

@@ -10,7 +10,7 @@ import threading
 
 from . import servers
 from .load import Pace, hold, pace
-from .proc import rss_kib
+from .proc import rss_kib, settle
 from .report import Report
 from .servers import Lab, Server, Setup
 from .table import Promise, progress, show
@@ -57,7 +57,7 @@ def idle(lab: Lab, asked: argparse.Namespace) -> float:
     progress("idle")
     with lab.scene() as scene:
         server = fresh(scene, asked)
-        threading.Event().wait(1.0)
+        settle([server.process.pid])
         return rss_kib(server.process.pid) / 1024
 
 
@@ -78,7 +78,7 @@ def held(lab: Lab, asked: argparse.Namespace, connections: int) -> tuple[float, 
     with lab.scene() as scene:
         server = fresh(scene, asked)
         pace(scene, [server], Pace("before", seconds=10, count=1000))
-        threading.Event().wait(0.5)
+        settle([server.process.pid])
         before = rss_kib(server.process.pid)
         with hold(scene, server, connections, "held") as wrong:
             after = rss_kib(server.process.pid)

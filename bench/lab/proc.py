@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -111,6 +111,18 @@ def cpu_seconds(pid: int) -> float:
             continue
         ticks += int(fields[11]) + int(fields[12])
     return ticks / TICKS
+
+
+def settle(pids: Iterable[int], patience: float = 10.0) -> None:
+    """Waits until they do nothing: what is left of one run, closing connections or tidying a store, is not the next one's."""
+    watched, end = list(pids), time.monotonic() + patience
+    before = sum(map(cpu_seconds, watched))
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        now = sum(map(cpu_seconds, watched))
+        if now - before <= 1 / TICKS:
+            return
+        before = now
 
 
 def rss_kib(pid: int) -> int:
