@@ -6,11 +6,13 @@
 
 Servers take turns, round by round, so that what else the machine does falls on all alike; figures are medians of the rounds.
 CPU a request is what counts: it is the server's own, whatever the load and the consumer take. The last column is how much
-more a peer costs than hookonce. hookonce runs with its defaults, and so writes a log line a delivery; the peers log nothing.
+more a peer costs than hookonce. "wrong" are answers that are not right, and events that reached the consumer too often or not at all.
+hookonce runs with its defaults, and so writes a log line a delivery; the peers log nothing.
 """
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 
 from . import servers
@@ -30,6 +32,8 @@ PROMISED = {
     ("nginx-lua", "dup"): 3.5,
     ("nginx-lua", "forged"): 2.2,
 }
+# As in deliveries.lua.
+MIX_EVERY, MIX_BACK = 20, 1000
 HEADS = ["mode", "server", "req/s", "p50 ms", "p99 ms", "CPU us/req", "RSS MiB", "wrong", "CPU ratio"]
 
 
@@ -57,8 +61,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", choices=["redis", "file", "memory"], default="redis", help="of hookonce (redis)")
 
 
-def line_up(lab: Lab, asked: argparse.Namespace) -> list[Server]:
-    redis, consumer = servers.redis(lab), servers.consumer(lab)
+def line_up(lab: Lab, asked: argparse.Namespace, consumer: Server) -> list[Server]:
+    redis = servers.redis(lab)
     store = servers.store_url(lab, asked.store, redis.port)
     runners = [servers.hookonce(lab, Setup(consumer.port, store, asked.workers))]
     peers = [servers.peer(lab, name, consumer.port, redis.port) for name in asked.peers]
@@ -70,16 +74,36 @@ def takes(server: Server, mode: str) -> bool:
     return server.verifies or mode == "unique"
 
 
-def measure(line: list[Server], asked: argparse.Namespace) -> dict[tuple[str, str], Figures]:
+def new_events(mode: str, count: int) -> int:
+    """How many of that many deliveries are to be forwarded; deliveries.lua says which."""
+    match mode:
+        case "unique":
+            return count
+        case "mix":
+            return count - max(0, count // MIX_EVERY - MIX_BACK // MIX_EVERY)
+    return 0
+
+
+def misforwarded(mode: str, count: int, forwards: int, connections: int) -> int:
+    """Forwards too many or too few. As many as there are connections may have been under way when the count ended."""
+    slack = 0 if mode in ("dup", "forged") else connections
+    return max(0, abs(forwards - new_events(mode, count)) - slack)
+
+
+def measure(line: list[Server], consumer: Server, asked: argparse.Namespace) -> dict[tuple[str, str], Figures]:
     found: dict[tuple[str, str], list[Figures]] = {}
+    count = servers.Count(consumer)
     for mode, number, server in product(asked.modes, range(asked.rounds), line):
         if not takes(server, mode):
             continue
         run = f"{mode}-{number}"
         progress(f"{mode}, round {number + 1} of {asked.rounds}: {server.name}")
         probe(server.name, server.port, run, asked.body, server.verifies)
+        before = count.settled()
         figures = wrk(server, mode, run, asked.seconds, asked.connections, asked.body, asked.one_body)
-        found.setdefault((mode, server.name), []).append(figures)
+        forwards = count.settled() - before
+        amiss = misforwarded(mode, figures.count, forwards, asked.connections)
+        found.setdefault((mode, server.name), []).append(replace(figures, wrong=figures.wrong + amiss))
     return {key: median(runs) for key, runs in found.items()}
 
 
@@ -91,7 +115,8 @@ def ratio(found: dict[tuple[str, str], Figures], mode: str, name: str) -> float 
 def run(lab: Lab, asked: argparse.Namespace) -> Report:
     if 0 < asked.body < 128:
         raise Trouble("--body: 0, or at least 128 bytes")
-    found = measure(line_up(lab, asked), asked)
+    consumer = servers.consumer(lab)
+    found = measure(line_up(lab, asked, consumer), consumer, asked)
     report, rows = Report(), []
     for (mode, name), it in found.items():
         cells: list[Cell] = [mode, name, it.rate, it.p50 / 1e3, it.p99 / 1e3, it.cpu, it.rss_mib, it.wrong, ratio(found, mode, name)]

@@ -4,6 +4,8 @@ import getpass
 import os
 import shutil
 import subprocess
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -123,6 +125,29 @@ def nginx(lab: Lab, name: str, consumer: int = 0, redis_port: int = 0) -> Server
 
 def consumer(lab: Lab) -> Server:
     return nginx(lab, "consumer")
+
+
+@dataclass
+class Count:
+    """How many deliveries have reached the consumer."""
+
+    consumer: Server
+    looks: int = 0
+
+    def settled(self) -> int:
+        """Once no more of them come: a proxy may still forward what its sender no longer waits for."""
+        before, now = -1, self.look()
+        while now != before:
+            time.sleep(0.1)
+            before, now = now, self.look()
+        return now
+
+    def look(self) -> int:
+        with urllib.request.urlopen(f"http://{self.consumer.address}/count", timeout=10) as answer:
+            text = answer.read().decode()
+        # Each look is a request too. The third line has connections accepted, connections handled, and requests.
+        self.looks += 1
+        return int(text.splitlines()[2].split()[2]) - self.looks
 
 
 def slow_consumer(lab: Lab, delay: str) -> Server:
