@@ -1,0 +1,1 @@
+"""The benchmark lab of hookonce: `scripts/bench` runs it."""
