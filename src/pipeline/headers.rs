@@ -152,6 +152,12 @@ fn drop_own(headers: &mut HeaderMap) {
     drop_all(headers, |name| name.starts_with("hookonce-") || name.starts_with("hookonce_"));
 }
 
+/// Whether a name begins so, for whoever takes `_` for `-`.
+fn begins_alike(name: &str, start: &str) -> bool {
+    let dashed = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
+    name.len() >= start.len() && dashed.take(start.len()).eq(start.bytes())
+}
+
 fn drop_all(headers: &mut HeaderMap, is_it: impl Fn(&str) -> bool) {
     let named: Vec<HeaderName> = headers.keys().filter(|name| is_it(name.as_str())).cloned().collect();
     for name in named {
@@ -161,7 +167,7 @@ fn drop_all(headers: &mut HeaderMap, is_it: impl Fn(&str) -> bool) {
 
 fn forwarded(headers: &mut HeaderMap, peer: Peer) {
     if !peer.is_trusted {
-        drop_all(headers, |name| name == header::FORWARDED.as_str() || name.replace('_', "-").starts_with("x-forwarded-"));
+        drop_all(headers, |name| name == header::FORWARDED.as_str() || begins_alike(name, "x-forwarded-"));
     }
     // What was said is passed on as it is: whoever cannot be read must not make those behind it unseen.
     let mut chain: Vec<&[u8]> = headers.get_all(&FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();

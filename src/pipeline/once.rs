@@ -132,7 +132,13 @@ pub type Sent = Result<(Response<Incoming>, Used), ForwardError>;
 
 impl Pipeline {
     /// Claims the event, forwards it, settles it. Nobody but stopping can interrupt it. It keeps its place to the end.
-    pub(super) async fn once(self: Arc<Self>, event: Box<Event>, lead: Option<Lead>, sender: oneshot::Sender<News>, _place: Place) {
+    pub(super) async fn once(
+        self: Arc<Self>,
+        event: Box<Event>,
+        lead: Option<Lead>,
+        sender: oneshot::Sender<News>,
+        _place: Place,
+    ) {
         let on_duplicate = event.route.provider.on_duplicate;
         let mut audience = Audience::new(&event, lead, sender);
         let permit = self.permit(&event, &mut audience).await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode, Version, response};
+use serde::Serialize;
 
 use super::body::ReplyBody;
 use super::headers;
@@ -128,9 +129,17 @@ fn duplicate(replayed: Option<&Done>) -> Response<ReplyBody> {
     response
 }
 
+/// What a sender reads that is refused.
+#[derive(Serialize)]
+struct Refused<'a> {
+    code: &'a str,
+    reason: &'a str,
+    status: &'a str,
+}
+
 fn refused(refusal: &Refusal) -> Response<ReplyBody> {
-    let text = serde_json::json!({ "status": "refused", "code": refusal.code(), "reason": refusal.told() }).to_string();
-    let mut response = json(refusal.status(), text);
+    let told = Refused { code: refusal.code(), reason: &refusal.told(), status: "refused" };
+    let mut response = json(refusal.status(), serde_json::to_string(&told).unwrap_or_default());
     if let Refusal::Unverified { is_bare: true, .. } = refusal {
         *response.body_mut() = ReplyBody::whole(Bytes::new());
         response.headers_mut().remove(header::CONTENT_TYPE);

@@ -8,8 +8,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use http_body::Body as _;
@@ -153,7 +155,7 @@ impl Upstreams {
         patience: Patience<'_>,
         may_send: impl Fn() -> Result<(), NotSent>,
     ) -> Result<(Response<Incoming>, Used), ForwardError> {
-        let flooded = bounded_interim(&mut request);
+        let interim = Interim::of(&mut request);
         loop {
             let mut sender = tokio::select! {
                 sender = self.ready_sender(upstream, patience) => sender?,
@@ -162,7 +164,7 @@ impl Upstreams {
             may_send().map_err(ForwardError::NotSent)?;
             let answer = tokio::select! {
                 biased;
-                () = flooded.cancelled() => return Err(ForwardError::broken("it gave one interim answer after another")),
+                () = interim.too_many() => return Err(ForwardError::broken("it gave one interim answer after another")),
                 answer = timeout_at(patience.deadline, sender.try_send_request(request)) => answer,
             };
             match answer {
@@ -269,16 +271,33 @@ fn client() -> http1::Builder {
     client
 }
 
-/// Counts the interim answers to a request; what it gives is cancelled when there are too many.
-fn bounded_interim<B>(request: &mut Request<B>) -> CancellationToken {
-    let (flooded, count) = (CancellationToken::new(), AtomicUsize::new(0));
-    let is_flooded = flooded.clone();
-    hyper::ext::on_informational(request, move |_| {
-        if count.fetch_add(1, Ordering::Relaxed) == INTERIM_MAX {
-            is_flooded.cancel();
-        }
-    });
-    flooded
+/// The interim answers to a request, counted.
+#[derive(Debug, Default)]
+struct Interim {
+    count: AtomicUsize,
+    waker: AtomicWaker,
+}
+
+impl Interim {
+    fn of<B>(request: &mut Request<B>) -> Arc<Self> {
+        let interim = Arc::new(Self::default());
+        let counted = Arc::clone(&interim);
+        hyper::ext::on_informational(request, move |_| {
+            if counted.count.fetch_add(1, Ordering::Relaxed) == INTERIM_MAX {
+                counted.waker.wake();
+            }
+        });
+        interim
+    }
+
+    /// Waits until there are too many, which as a rule is never.
+    async fn too_many(&self) {
+        std::future::poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            if self.count.load(Ordering::Relaxed) > INTERIM_MAX { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
 }
 
 /// Those that browsers trust.

@@ -63,10 +63,7 @@ impl Trouble {
 
 impl Breaker {
     /// Makes the call, unless the breaker is open, and learns from it. Not an `async fn`, which would hold the call twice.
-    pub fn guard<T>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> impl Future<Output = Result<T, StoreError>> {
+    pub fn guard<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> impl Future<Output = Result<T, StoreError>> {
         if !self.lets_through() {
             let down_for = self.down_for().unwrap_or_default();
             let open = StoreError::new(StoreErrorKind::BreakerOpen, format!("no answer for {} s", down_for.as_secs()));

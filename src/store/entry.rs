@@ -3,6 +3,7 @@
 //! The first character is the version, the second the state; fields follow, separated by `|`. A value that does not
 //! parse is never taken for free or for done: it is an error of the store.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -70,9 +71,18 @@ pub struct Token([u8; 16]);
 impl Token {
     /// The error is the kernel's: it has no random numbers to give.
     pub fn random() -> Result<Self, getrandom::Error> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes)?;
-        Ok(Self(bytes))
+        thread_local! {
+            static UNUSED: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
+        }
+        UNUSED.with_borrow_mut(|unused| {
+            if unused.is_empty() {
+                // Many at a time: asking the kernel costs more than the bytes.
+                let mut bytes = [[0; 16]; 64];
+                getrandom::fill(bytes.as_flattened_mut())?;
+                unused.extend(bytes);
+            }
+            unused.pop().map(Self).ok_or(getrandom::Error::UNEXPECTED)
+        })
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {

@@ -1,13 +1,14 @@
 //! The log: text for people, JSON for machines. One line a delivery; never a body, a secret or a signature.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+use super::line::{self, Style};
 use super::outlet::Outlet;
 use super::trace::context::TraceId;
 use super::{Closing, Facts};
@@ -31,24 +32,76 @@ pub struct Line<'a> {
     pub trace: Option<TraceId>,
 }
 
+/// Where the lines of deliveries go, once logging has started; to `tracing` where they need what only that can do.
+static DIRECT: OnceLock<(Style, &'static Outlet)> = OnceLock::new();
+
 /// Starts logging to standard error. A filter that cannot be read was refused with the configuration.
 pub fn start(config: &LogConfig) {
     // Not `EnvFilter`, which would link half a megabyte of regular expressions for fields of spans, of which there are none.
     let filter = config.level.parse::<Targets>().unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     let Some(outlet) = Outlet::open() else { return eprintln!("hookonce: no thread for the log: it stays empty") };
     let builder = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(outlet);
+    let is_terminal = std::io::stderr().is_terminal();
     // A second start keeps the first.
-    let _ = match config.format {
-        LogFormat::Text => builder.with_target(false).with_ansi(std::io::stderr().is_terminal()).finish().with(filter).try_init(),
+    let started = match config.format {
+        LogFormat::Text => builder.with_target(false).with_ansi(is_terminal).finish().with(filter).try_init(),
         LogFormat::Json => {
             let builder = builder.json().flatten_event(true).with_current_span(false).with_span_list(false);
             builder.finish().with(filter).try_init()
         }
     };
+    let style = match config.format {
+        LogFormat::Text => Style::Text,
+        LogFormat::Json => Style::Json,
+    };
+    if started.is_ok() && (style == Style::Json || !is_terminal) {
+        let _ = DIRECT.set((style, outlet));
+    }
 }
+
+const DELIVERY: &str = "hookonce::delivery";
 
 /// Writes the line of one delivery. What calls for a person is a warning.
 pub fn delivery(line: &Line<'_>) {
+    if let Some((style, outlet)) = DIRECT.get() {
+        let is_warning = is_worth_a_look(line.closing.outcome);
+        let is_wanted = match is_warning {
+            true => tracing::enabled!(target: DELIVERY, tracing::Level::WARN),
+            false => tracing::enabled!(target: DELIVERY, tracing::Level::INFO),
+        };
+        if !is_wanted {
+            return;
+        }
+        if let Some(text) = written(line, *style, now()) {
+            return outlet.push(text.as_bytes());
+        }
+    }
+    traced(line);
+}
+
+/// The line as it stands in the log, or nothing where it has to be escaped.
+fn written(line: &Line<'_>, style: Style, at: SystemTime) -> Option<String> {
+    let Line { provider, event, slot, unverified, facts, waited, total, closing, trace } = line;
+    let level = if is_worth_a_look(closing.outcome) { "WARN" } else { "INFO" };
+    let mut text = line::Line::begin(style, level, DELIVERY, at, &closing.reason);
+    text.text("provider", Some(provider));
+    text.text("outcome", Some(closing.outcome.as_str()));
+    text.number("status", Some(closing.status.as_u16()));
+    text.text("event", *event);
+    text.number("attempt", facts.attempt);
+    text.text("maybe_duplicate", facts.mark.map(|mark| mark.as_str()));
+    text.number("slot", *slot);
+    text.text("unverified", unverified.map(Disproof::code));
+    text.millis("total_ms", *total);
+    text.millis("upstream_ms", facts.upstream);
+    text.millis("store_ms", facts.store);
+    text.millis("waited_ms", *waited);
+    text.text("trace_id", trace.map(|id| id.to_string()).as_deref());
+    text.end()
+}
+
+/// The same through `tracing`.
+fn traced(line: &Line<'_>) {
     let Line { provider, event, slot, unverified, facts, waited, total, closing, trace } = line;
     let (outcome, status) = (closing.outcome.as_str(), closing.status.as_u16());
     let (attempt, mark) = (facts.attempt, facts.mark.map(|mark| mark.as_str()));
@@ -59,7 +112,7 @@ pub fn delivery(line: &Line<'_>) {
     macro_rules! write {
         ($level:ident) => {
             tracing::$level!(
-                target: "hookonce::delivery",
+                target: DELIVERY,
                 provider, outcome, status, event, attempt, maybe_duplicate = mark, slot, unverified, total_ms, upstream_ms, store_ms, waited_ms,
                 trace_id, "{}", closing.reason
             )
@@ -136,10 +189,126 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> Arc<str> {
     text.into()
 }
 
+#[expect(clippy::disallowed_methods, reason = "a line says when it was written, whatever the pipeline's clock says")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
 fn is_worth_a_look(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Failed | Outcome::Ambiguous | Outcome::Limited | Outcome::StoreDown | Outcome::Conflict)
 }
 
 fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Mutex, PoisonError};
+
+    use http::StatusCode;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    /// What `tracing_subscriber` writes.
+    #[derive(Clone, Default)]
+    struct Paper(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Paper {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    fn by_tracing(style: Style, line: &Line<'_>) -> String {
+        let paper = Paper::default();
+        let builder = tracing_subscriber::fmt().with_writer(paper.clone());
+        let write = || traced(line);
+        match style {
+            Style::Text => tracing::subscriber::with_default(builder.with_target(false).with_ansi(false).finish(), write),
+            Style::Json => {
+                let builder = builder.json().flatten_event(true).with_current_span(false).with_span_list(false);
+                tracing::subscriber::with_default(builder.finish(), write);
+            }
+        }
+        let bytes = paper.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8(bytes.clone()).unwrap()
+    }
+
+    /// The times are not alike, and as long.
+    fn without_time(line: &str) -> String {
+        let is_time = |c: char| c.is_ascii_digit();
+        let end = line.find('Z').unwrap();
+        format!("{}{}", line[..end].replace(is_time, "0"), &line[end..])
+    }
+
+    #[test]
+    fn a_line_is_the_same_whoever_writes_it() {
+        let short = Facts::default();
+        let long = Facts {
+            store: Duration::from_nanos(1_234_567),
+            upstream: Duration::from_millis(15_100),
+            waited: Duration::ZERO,
+            attempt: Some(3),
+            mark: Some(Mark::Replay),
+        };
+        let closing = |outcome, status, reason: &'static str| Closing {
+            outcome,
+            status: StatusCode::from_u16(status).unwrap(),
+            reason: reason.into(),
+        };
+        let closings = [
+            closing(Outcome::Forwarded, 200, "the consumer answered 200"),
+            closing(Outcome::Failed, 502, "released: the consumer answered 500, the next copy will be forwarded"),
+        ];
+        for style in [Style::Text, Style::Json] {
+            for (facts, closing) in [short, long].iter().flat_map(|facts| closings.iter().map(move |closing| (facts, closing))) {
+                for (event, slot, unverified) in
+                    [(None, None, None), (Some("evt_1:a-b"), Some(1), Some(Disproof::MissingSignature))]
+                {
+                    let total = Duration::from_micros(20_050);
+                    let waited = Duration::from_micros(7);
+                    let line =
+                        Line { provider: "github", event, slot, unverified, facts: *facts, waited, total, closing, trace: None };
+                    let written = written(&line, style, SystemTime::UNIX_EPOCH).unwrap();
+                    assert_eq!(without_time(&written), without_time(&by_tracing(style, &line)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_to_be_escaped_is_not_written_by_hand() {
+        let closing = Closing { outcome: Outcome::Forwarded, status: StatusCode::OK, reason: "fine".into() };
+        for event in ["a\"b", "a\\b", "a\nb", "\u{1b}[31m", "\u{e9}"] {
+            let (facts, waited, total) = (Facts::default(), Duration::ZERO, Duration::ZERO);
+            let line = Line {
+                provider: "github",
+                event: Some(event),
+                slot: None,
+                unverified: None,
+                facts,
+                waited,
+                total,
+                closing: &closing,
+                trace: None,
+            };
+            assert_eq!(written(&line, Style::Json, SystemTime::UNIX_EPOCH), None, "{event:?}");
+        }
+    }
 }

@@ -49,7 +49,7 @@ impl Outlet {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, line: &[u8]) {
+    pub fn push(&self, line: &[u8]) {
         let mut pending = self.pending();
         if pending.lines.len() + line.len() > PENDING_BYTES_MAX {
             pending.dropped += 1;

@@ -1,5 +1,6 @@
 //! Servers that answer, and cannot serve: each condition is told as what it is, in time, and passes.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -216,7 +217,7 @@ async fn a_lease_is_counted_from_when_it_was_asked_for_however_late_the_answer()
             sleep(Duration::from_millis(1)).await;
         }
     };
-    hold.during(timeout(PATIENCE, renewed), &telemetry).await.unwrap();
+    hold.during(pin!(timeout(PATIENCE, renewed)), &telemetry).await.unwrap();
     assert!(hold.until() + LATE <= Instant::now() + claim.lease());
 }
 

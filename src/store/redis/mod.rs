@@ -120,8 +120,9 @@ impl RedisCells {
     }
 
     /// Makes one call before the deadline, again and again while its failure may pass.
+    /// Boxed, since every future of a delivery would otherwise have room for it, and be moved with it.
     async fn ask<T: FromRedisValue>(&self, to: To<'_>, call: Call, deadline: Instant) -> Result<T, StoreError> {
-        read(self.until(deadline, || self.link.send(to, &call)).await?)
+        read(Box::pin(self.until(deadline, || self.link.send(to, &call))).await?)
     }
 
     /// The masters as they are known now; waits for them only where nobody has seen them yet.
