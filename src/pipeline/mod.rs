@@ -151,6 +151,7 @@ impl Pipeline {
 
         let (reading, step) = (Instant::now(), record.trace().step("intake"));
         let delivery = intake::read(parts, body, caller, room, &self.bounds(&route)).await?;
+        asked.read_whole();
         record.body_took(reading.elapsed());
         drop(step);
         if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {

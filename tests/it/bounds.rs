@@ -120,6 +120,55 @@ async fn a_connection_is_kept_between_requests_and_not_for_ever() {
     assert!(proxy.stop().await);
 }
 
+/// Longer than it takes for a connection to be kept without the buffers of its parser.
+const RESTED: Duration = Duration::from_millis(1800);
+
+#[tokio::test]
+async fn a_connection_that_rests_goes_on_where_it_was() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).top("passthrough = [\"/app\"]").start();
+    let mut kept = Wire::with(proxy.listen, &github("e1").bytes()).await;
+    assert_eq!(kept.answer().await.status, 200);
+    tokio::time::sleep(RESTED).await;
+    // Two at once, and the beginning of a third.
+    let (second, third) = (github("e2").bytes(), github("e3").bytes());
+    kept.say(&[&second[..], &github("e2").bytes(), &third[..10]].concat()).await;
+    assert_eq!((kept.answer().await.outcome(), kept.answer().await.outcome()), ("forwarded", "duplicate"));
+    tokio::time::sleep(RESTED).await;
+    kept.say(&third[10..]).await;
+    assert_eq!(kept.answer().await.outcome(), "forwarded");
+    tokio::time::sleep(RESTED).await;
+    kept.say(b"GET /app HTTP/1.1\r\nhost: a\r\n\r\n").await;
+    assert_eq!(kept.answer().await.status, 200);
+    tokio::time::sleep(RESTED).await;
+    // A byte at a time.
+    for byte in github("e4").bytes() {
+        kept.say(&[byte]).await;
+    }
+    assert_eq!(kept.answer().await.outcome(), "forwarded");
+    tokio::time::sleep(RESTED).await;
+    assert!(proxy.stop().await);
+    kept.closed().await;
+}
+
+#[tokio::test]
+async fn a_body_that_comes_after_its_refusal_is_never_a_request() {
+    let consumer = Consumer::answering(200).await;
+    let proxy = in_front_of(&consumer).top("passthrough = [\"/app\"]").start();
+    let hidden = b"POST /app HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n";
+    // Refused from its head: nobody waits for the body.
+    let head = format!("POST /github HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", hidden.len());
+    for pause in [100, 500, 1000, 1200, 1500, 1800, 2500] {
+        let mut wire = Wire::with(proxy.listen, head.as_bytes()).await;
+        assert_eq!(wire.answer().await.status, 401);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let _ = wire.try_say(hidden).await;
+        let _ = timeout(Duration::from_millis(300), wire.rest()).await;
+    }
+    assert_eq!(consumer.seen().len(), 0, "{:?}", consumer.seen());
+    assert!(proxy.stop().await);
+}
+
 #[tokio::test]
 async fn a_head_that_does_not_end_is_cut_off_and_counted() {
     let consumer = Consumer::answering(200).await;

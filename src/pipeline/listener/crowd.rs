@@ -233,8 +233,8 @@ mod tests {
         let mut line = Line::default();
         assert!(!line.show_one_out());
         let (busy, welcome, stranger) = (present(&mut line), present(&mut line), present(&mut line));
-        let asked = busy.asked(Version::HTTP_11);
-        drop(welcome.asked(Version::HTTP_11).replied(ReplyBody::whole("ok"), true));
+        let asked = busy.asked(Version::HTTP_11, true);
+        drop(welcome.asked(Version::HTTP_11, true).replied(ReplyBody::whole("ok"), true));
         let shown_out = |presence: &Arc<Presence>| presence.is_asked_to_go();
         assert!(line.show_one_out());
         assert_eq!([&busy, &welcome, &stranger].map(shown_out), [false, false, true]);

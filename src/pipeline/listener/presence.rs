@@ -43,6 +43,9 @@ const PERIODS: usize = 8;
 /// How long a connection that was told to end may take to do so once nothing is under way on it.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// From when on a connection that nobody uses is kept without the buffers of the HTTP library.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
 /// Long enough for a request to come whole from far away.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 
@@ -82,6 +85,10 @@ pub struct Presence {
     /// When it was asked to end; nought where it was not.
     closing: AtomicU64,
     has_asked: AtomicBool,
+    /// Whether the last request has been read to its end: what comes next is the beginning of another one.
+    is_between: AtomicBool,
+    /// Whether something that was written has not been taken by the kernel yet.
+    is_blocked: AtomicBool,
     is_http2: AtomicBool,
     /// Whether a request on it was answered with success.
     is_welcome: AtomicBool,
@@ -110,6 +117,8 @@ impl Presence {
             speaking: AtomicU64::default(),
             closing: AtomicU64::default(),
             has_asked: AtomicBool::default(),
+            is_between: AtomicBool::default(),
+            is_blocked: AtomicBool::default(),
             is_http2: AtomicBool::default(),
             is_welcome: AtomicBool::default(),
             is_shown_out: AtomicBool::default(),
@@ -117,8 +126,9 @@ impl Presence {
         })
     }
 
-    /// A request has come whole, but for its body.
-    pub fn asked(self: &Arc<Self>, version: Version) -> Asked {
+    /// A request has come whole, but for its body where it has one.
+    pub fn asked(self: &Arc<Self>, version: Version, has_body: bool) -> Asked {
+        self.is_between.store(!has_body, Relaxed);
         self.asking.fetch_add(1, Relaxed);
         self.doubtful.fetch_add(1, Relaxed);
         self.speaking.store(0, Relaxed);
@@ -131,6 +141,24 @@ impl Presence {
     pub fn spoke(&self) {
         if self.is_quiet() && self.speaking.load(Relaxed) == 0 {
             self.speaking.store(self.millis().max(1), Relaxed);
+        }
+    }
+
+    /// The kernel has taken what was written, or it has not.
+    pub fn wrote(&self, is_taken: bool) {
+        self.is_blocked.store(!is_taken, Relaxed);
+    }
+
+    /// Waits until nothing has been under way for a while, neither read nor written in part.
+    pub async fn rests(&self) {
+        let due = || self.began + Duration::from_millis(self.moved.load(Relaxed)) + REST_AFTER;
+        loop {
+            // Never at once: whoever is woken by something else than a request would go round and round.
+            sleep_until(due().max(Instant::now() + REST_AFTER / 2)).await;
+            let is_still = self.is_quiet() && self.speaking.load(Relaxed) == 0 && !self.is_blocked.load(Relaxed);
+            if is_still && self.is_between.load(Relaxed) && due() <= Instant::now() {
+                return;
+            }
         }
     }
 
@@ -287,6 +315,13 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Its body has been read to its end.
+    pub fn read_whole(&self) {
+        if let Some(presence) = &self.presence {
+            presence.is_between.store(true, Relaxed);
+        }
+    }
+
     /// It holds more memory, by the word of nobody but its sender. Its body becomes this large by it.
     pub fn holds(&mut self, by: u64, body: u64) -> Result<(), Refusal> {
         let Some(unproven) = self.presence.as_ref().and_then(|presence| presence.unproven.as_ref()) else { return Ok(()) };
