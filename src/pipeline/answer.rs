@@ -1,11 +1,11 @@
 //! The consumer's answer: read as far as it is kept in memory, so that several copies can be given it.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, header, response};
 use http_body::Body;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
@@ -30,7 +30,7 @@ impl Answer {
     /// `measure` allows.
     pub async fn read(
         response: Response<Incoming>,
-        used: Used,
+        mut used: Used,
         kept_max: usize,
         measure: impl FnOnce() -> Measure,
         deadline: Instant,
@@ -38,7 +38,7 @@ impl Answer {
         let (mut parts, mut body) = response.into_parts();
         let mut kept = Kept::default();
         loop {
-            match timeout_at(deadline, body.frame()).await {
+            match timeout_at(deadline, poll_fn(|cx| used.poll_frame(&mut body, cx))).await {
                 Ok(None) => {
                     used.put_back();
                     let whole = kept.freeze();

@@ -75,15 +75,23 @@ impl Audience {
     /// find the event accepted, if it was.
     pub fn tell(mut self, (end, shared): (End, Option<Arc<Shared>>)) -> Option<Lead> {
         let lead = self.followers.take();
-        if let Some(lead) = &lead {
-            lead.end(match (&end, shared) {
-                (Err(refusal), _) => Ending::Refused(refusal.clone()),
-                (Ok(_), Some(shared)) => Ending::Answered(shared),
-                (Ok(_), None) => Ending::Refused(Refusal::Panicked),
-            });
+        let ending = match (&end, shared) {
+            (Err(refusal), _) => Some(Ending::Refused(refusal.clone())),
+            (Ok(_), Some(shared)) => Some(Ending::Answered(shared)),
+            // Nobody waits for it.
+            (Ok(_), None) => None,
+        };
+        if let (Some(lead), Some(ending)) = (&lead, ending) {
+            lead.end(ending);
         }
         self.tell_sender(end);
         lead
+    }
+
+    /// Whether others than the sender may want the answer, once the event was accepted: copies that come from then on are
+    /// duplicates, and want it only where those are given the first reply.
+    pub fn shares_success(&self, on_duplicate: OnDuplicate) -> bool {
+        on_duplicate == OnDuplicate::Replay || self.followers.as_ref().is_some_and(Lead::has_followers)
     }
 
     /// Sends everybody to the key with the digest.

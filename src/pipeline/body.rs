@@ -130,7 +130,7 @@ impl Body for ReplyBody {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
         }
         let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(&mut rest.body).poll_frame(cx)).map(|frame| frame.map_err(BodyError::Broken));
+        let frame = ready!(rest.used.poll_frame(&mut rest.body, cx)).map(|frame| frame.map_err(BodyError::Broken));
         let bytes = |frame: &Frame<Bytes>| frame.data_ref().map_or(0, Bytes::len);
         match &frame {
             Some(Ok(frame)) if rest.measure.as_mut().is_some_and(|measure| measure.is_exceeded_by(bytes(frame))) => {

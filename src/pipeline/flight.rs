@@ -159,26 +159,34 @@ impl Lead {
 
     /// The store has said that the key belongs to this body.
     pub fn owns_key(&self) {
-        self.flight.progress.send_modify(|progress| progress.owns_key = true);
+        self.change(|progress| progress.owns_key = true);
     }
 
     /// The consumer's 2xx head is in: from now on a copy is a duplicate.
     pub fn accepted(&self) {
-        self.flight.progress.send_modify(|progress| progress.phase = Phase::Accepted);
+        self.change(|progress| progress.phase = Phase::Accepted);
     }
 
     /// Tells the followers. The entry stays until the lead is dropped.
     pub fn end(&self, ending: Ending) {
-        self.flight.progress.send_modify(|progress| progress.phase = Phase::Ended(ending));
+        self.change(|progress| progress.phase = Phase::Ended(ending));
+    }
+
+    /// Waking those who wait costs as much where nobody does. Who comes while this is changed looks at it afterwards.
+    fn change(&self, change: impl FnOnce(&mut Progress)) {
+        self.flight.progress.send_if_modified(|progress| {
+            change(progress);
+            self.has_followers()
+        });
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
         self.flights.shard(&self.key).remove(&self.key);
-        // A leader that ends without a word has panicked.
+        // A leader that ends without a word to those who wait has panicked.
         self.flight.progress.send_if_modified(|progress| {
-            let is_open = !matches!(progress.phase, Phase::Ended(_));
+            let is_open = self.has_followers() && !matches!(progress.phase, Phase::Ended(_));
             if is_open {
                 progress.phase = Phase::Ended(Ending::Refused(Refusal::Panicked));
             }

@@ -1,8 +1,8 @@
 //! The way of one delivery, read from top to bottom:
 //! route, intake, verify, handshake, identify, claim, forward, settle, reply.
 //!
-//! `handle` and `run` live as long as the sender waits. From the claim on, `once` goes on in a task of its own: the
-//! HTTP server drops a request's future when the sender hangs up, and the event must not hang with it.
+//! `handle` and `run` live as long as the sender waits. From the claim on, `once` goes on whether or not it does: the HTTP
+//! server drops a request's future when the sender hangs up, and the event must not hang with it (`lasting`).
 
 mod accept;
 pub mod answer;
@@ -19,6 +19,7 @@ pub mod identify;
 pub mod intake;
 pub mod kept;
 pub mod keyring;
+mod lasting;
 pub mod listener;
 pub mod once;
 pub mod plan;
@@ -60,6 +61,7 @@ use headers::{Peer, Told};
 use identify::{EventId, EventKey};
 use intake::{Bounds, Buffered, Delivery, Inbound};
 use keyring::{Keyring, Need, Unavailable};
+use lasting::Lasting;
 use listener::presence::Asked;
 use once::{Event, Standing};
 use plan::Plan;
@@ -352,7 +354,7 @@ impl Pipeline {
         }
     }
 
-    /// Goes on with the event in a task of its own, and waits for it as long as the sender does.
+    /// Goes on with the event, and gives the sender its outcome if it waits for that. The event itself goes on without it.
     async fn lead(
         self: &Arc<Self>,
         event: Box<Event>,
@@ -369,8 +371,8 @@ impl Pipeline {
                 return Err(refusal);
             }
         };
-        self.tasks.spawn(Arc::clone(self).once(event, lead, tell, place));
-        match self.within(deadline, told, Refusal::Deadline).await {
+        let attempt = Lasting::new(&self.tasks, Arc::clone(self).once(event, lead, tell, place));
+        match self.within(deadline, attempt.until(told), Refusal::Deadline).await {
             Ok(Ok(News { ended, facts })) => {
                 record.facts(facts);
                 Ok(ended)

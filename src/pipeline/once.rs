@@ -1,4 +1,4 @@
-//! One event from its claim to its settlement, in a task of its own: claim and forward here, what follows in
+//! One event from its claim to its settlement, with or without its sender: claim and forward here, what follows in
 //! `settling`.
 
 use std::pin::pin;
@@ -428,7 +428,7 @@ impl Pipeline {
             (Some(hold), Settlement::Fail { doubt }) => self.release(hold, doubt, &call, sent, audience).await,
             (Some(_), settlement @ Settlement::Hold) | (None, settlement) => {
                 let spoken = self.listen(&call, sent).await;
-                audience.tell(spoken.conclude(&call, settlement));
+                audience.tell(spoken.conclude(&call, settlement, true));
             }
         }
     }

@@ -3,6 +3,7 @@
 //! The sender hears as soon as the outcome is known, and the store at the same time. Success is a fact: a store that
 //! fails to note it changes nothing about the reply, and is told again in the background.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +92,8 @@ impl Pipeline {
                 let _ = timeout(self.config().store.timeout, confirmed.notified()).await;
                 audience.facts.store += asked.elapsed();
             }
-            audience.tell(spoken.conclude(call, Settlement::Complete))
+            let is_shared = audience.shares_success(call.provider.on_duplicate);
+            audience.tell(spoken.conclude(call, Settlement::Complete, is_shared))
         };
         // The lead is held until the store has confirmed: till then only this process knows that a copy is a duplicate.
         let ((), _lead) = tokio::join!(completing, replying);
@@ -127,7 +129,7 @@ impl Pipeline {
                 // Another attempt has succeeded meanwhile: that is what the provider is told.
                 Ok(Ok(Some(done))) => audience.end(Ending::Done(Arc::new(done)), call.provider.on_duplicate),
                 // The event is open for the next delivery from now on: the lead is not kept.
-                _ => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }))),
+                _ => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }, true))),
             }
         };
         tokio::join!(releasing, replying);
@@ -137,7 +139,7 @@ impl Pipeline {
     async fn complete_until_stored(&self, hold: &Hold<'_>, done: Done) {
         let (claim, store) = (hold.claim(), hold.store());
         let mut pause = RESETTLE;
-        let give_up = Instant::now() + claim.retention();
+        let give_up = claim.since() + claim.retention();
         loop {
             let event = claim.key.as_str();
             match self.telemetry.store(StoreOp::Complete, store.complete(claim, done.clone())).await {
@@ -202,31 +204,35 @@ impl Spoken {
         }
     }
 
-    /// What the sender is told, and what can be given to copies that wait.
-    pub(super) fn conclude(self, call: &Call<'_>, settlement: Settlement) -> (End, Option<Arc<Shared>>) {
+    /// What the sender is told, and what can be given to copies that wait, where there may be some.
+    pub(super) fn conclude(self, call: &Call<'_>, settlement: Settlement, is_shared: bool) -> (End, Option<Arc<Shared>>) {
         let mut answer = match self {
             Self::Answer(answer) => answer,
             Self::Silence(error) => return (Err(refusal_for(error, settlement)), None),
         };
         let status = answer.parts.status.as_u16();
         let (outcome, reason) = match settlement {
-            Settlement::Complete => (success_of(call.mark), format!("the consumer answered {status}")),
+            // The usual answer is not written anew for each event.
+            Settlement::Complete if status == 200 => (success_of(call.mark), "the consumer answered 200".into()),
+            Settlement::Complete => (success_of(call.mark), format!("the consumer answered {status}").into()),
             Settlement::Fail { .. } => {
-                (Outcome::Failed, format!("released: the consumer answered {status}, the next copy will be forwarded"))
+                let reason = format!("released: the consumer answered {status}, the next copy will be forwarded");
+                (Outcome::Failed, reason.into())
             }
             Settlement::Hold => {
-                (Outcome::Ambiguous, format!("unknown: the consumer answered {status}, which is in neither list"))
+                let reason = format!("unknown: the consumer answered {status}, which is in neither list");
+                (Outcome::Ambiguous, reason.into())
             }
         };
-        let reason = match call.provider.special_statuses.get(&status) {
-            Some(meaning) => format!("{reason}; to this provider {status} means: {meaning}"),
+        let reason: Cow<'static, str> = match call.provider.special_statuses.get(&status) {
+            Some(meaning) => format!("{reason}; to this provider {status} means: {meaning}").into(),
             None => reason,
         };
         if settlement != Settlement::Complete {
             answer.parts.status = passable(answer.parts.status);
         }
-        let shared = answer.shared(settlement == Settlement::Complete);
-        (Ok(Reply::Relayed { parts: Box::new(answer.parts), body: answer.body, outcome, reason: reason.into() }), Some(shared))
+        let shared = is_shared.then(|| answer.shared(settlement == Settlement::Complete));
+        (Ok(Reply::Relayed { parts: Box::new(answer.parts), body: answer.body, outcome, reason }), shared)
     }
 }
 

@@ -4,23 +4,23 @@
 //! which of the two it was, because that is what decides over a claim. This is why the connections are pooled here
 //! and not by a client that connects and sends in one step: the lease must be looked at between the two.
 
+mod line;
+mod pool;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
 use http::request::Parts;
+use http::uri::Scheme;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
@@ -28,59 +28,29 @@ use super::body::Outgoing;
 use super::headers::{self, Peer, Told};
 use crate::config::Upstream;
 use crate::telemetry::log::chain;
+use line::{Line, NoAnswer};
+pub use pool::Used;
+use pool::{IDLE, Pool};
 
-/// Consumers close idle connections after 2 to 5 seconds. Ours are gone before, so that none is closed under a request.
-const IDLE: Duration = Duration::from_millis(1500);
-/// Idle connections kept for one consumer.
-const IDLE_MAX: usize = 256;
-/// How long a connection taken from the pool may need to be ready.
-const READY_WAIT: Duration = Duration::from_millis(20);
 /// One attempt to connect, its name looked up and TLS included: a consumer is near.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, doubled each time.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
-/// A consumer's head, and what is read ahead of its body. A head of this size is no answer but a fault.
-const HEAD_BYTES_MAX: usize = 128 * 1024;
-/// Interim answers (1xx) to one request. A few are a sign of life; whoever goes on so never answers.
-const INTERIM_MAX: usize = 32;
-
 /// Connections to consumers, for one runtime.
 #[derive(Debug)]
 pub struct Upstreams {
     connector: HttpsConnector<HttpConnector>,
-    // A std mutex: held to take or put one connection, never across an await.
-    idle: Mutex<HashMap<Upstream, Vec<Idle>>>,
+    // A std mutex: held to find one pool, never across an await.
+    pools: Mutex<Pools>,
 }
 
-#[derive(Debug)]
-struct Idle {
-    sender: SendRequest<Outgoing>,
-    since: Instant,
-}
-
-/// A connection that has taken a request. It goes back to its pool once the answer has been read whole.
-#[derive(Debug)]
-pub struct Used {
-    pool: Arc<Upstreams>,
-    upstream: Upstream,
-    sender: SendRequest<Outgoing>,
-}
-
-impl Used {
-    /// The answer has been read to its end. Dropped without this, the connection is closed.
-    pub fn put_back(self) {
-        let Self { pool, upstream, sender } = self;
-        if sender.is_closed() {
-            return;
-        }
-        let mut idle = pool.idle();
-        let pool = idle.entry(upstream).or_default();
-        if pool.len() < IDLE_MAX {
-            pool.push(Idle { sender, since: Instant::now() });
-        }
-    }
+/// By host and port: the path of an upstream is no matter of the connection.
+#[derive(Debug, Default)]
+struct Pools {
+    http: HashMap<Box<str>, Arc<Pool>>,
+    https: HashMap<Box<str>, Arc<Pool>>,
 }
 
 /// When a call is given up.
@@ -144,40 +114,40 @@ impl Upstreams {
     }
 
     pub fn trusting(roots: RootCertStore) -> Result<Self, rustls::Error> {
-        Ok(Self { connector: connector(roots)?, idle: Mutex::default() })
+        Ok(Self { connector: connector(roots)?, pools: Mutex::default() })
     }
 
     /// Sends a request once. `may_send` is asked right before the first byte goes out.
     pub async fn send(
-        self: &Arc<Self>,
+        &self,
         upstream: &Upstream,
         mut request: Request<Outgoing>,
         patience: Patience<'_>,
         may_send: impl Fn() -> Result<(), NotSent>,
     ) -> Result<(Response<Incoming>, Used), ForwardError> {
-        let interim = Interim::of(&mut request);
+        let pool = self.pool(upstream);
         loop {
-            let mut sender = tokio::select! {
-                sender = self.ready_sender(upstream, patience) => sender?,
-                () = patience.stop.cancelled() => return Err(ForwardError::NotSent(NotSent::Stopping)),
+            let mut line = match pool.take().await {
+                Some(line) if patience.stop.is_cancelled() => {
+                    drop(line);
+                    return Err(ForwardError::NotSent(NotSent::Stopping));
+                }
+                Some(line) => line,
+                // Boxed: most requests find a connection, and need not have room for making one.
+                None => Box::pin(self.connect_in_time(upstream, patience)).await.map_err(ForwardError::NotSent)?,
             };
             may_send().map_err(ForwardError::NotSent)?;
-            let answer = tokio::select! {
-                biased;
-                () = interim.too_many() => return Err(ForwardError::broken("it gave one interim answer after another")),
-                answer = timeout_at(patience.deadline, sender.try_send_request(request)) => answer,
-            };
-            match answer {
+            match timeout_at(patience.deadline, line.ask(request)).await {
                 // Nobody has asked for another protocol, and what follows in it is not for the sender.
                 Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     return Err(ForwardError::broken("it switched to another protocol"));
                 }
-                Ok(Ok(response)) => return Ok((response, Used { pool: Arc::clone(self), upstream: upstream.clone(), sender })),
-                Ok(Err(mut refused)) => match refused.take_message() {
-                    // The connection had been closed: the request is still ours, whole.
-                    Some(unsent) => request = unsent,
-                    None => return Err(ForwardError::broken(&chain(refused.error()))),
-                },
+                Ok(Ok(response)) => return Ok((response, Used { pool, line })),
+                Ok(Err(NoAnswer::Unsent(unsent))) => request = *unsent,
+                Ok(Err(NoAnswer::Broken(error))) => return Err(ForwardError::broken(&chain(&error))),
+                Ok(Err(NoAnswer::Interim)) => {
+                    return Err(ForwardError::broken("it gave one interim answer after another"));
+                }
                 Err(_) => return Err(ForwardError::Unknown(Unknown::Timeout)),
             }
         }
@@ -187,10 +157,8 @@ impl Upstreams {
     pub async fn reap(&self) -> ! {
         loop {
             sleep(IDLE / 3).await;
-            let now = Instant::now();
-            for pool in self.idle().values_mut() {
-                pool.retain(|idle| now - idle.since < IDLE && !idle.sender.is_closed());
-            }
+            let pools = self.pools();
+            pools.http.values().chain(pools.https.values()).for_each(|pool| pool.reap());
         }
     }
 
@@ -199,104 +167,53 @@ impl Upstreams {
         self.connect(upstream).await.map(drop)
     }
 
-    fn idle(&self) -> MutexGuard<'_, HashMap<Upstream, Vec<Idle>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pools(&self) -> MutexGuard<'_, Pools> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The idle connection used last, or a fresh one.
-    async fn ready_sender(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<SendRequest<Outgoing>, ForwardError> {
-        while let Some(mut sender) = self.take_idle(upstream) {
-            // A connection is ready as soon as it has seen the end of the answer before; a closed one says so. One that is
-            // neither still writes to a consumer that answered without reading: it is given up.
-            if matches!(timeout(READY_WAIT, sender.ready()).await, Ok(Ok(()))) {
-                return Ok(sender);
-            }
+    fn pool(&self, Upstream(uri): &Upstream) -> Arc<Pool> {
+        let mut pools = self.pools();
+        let pools = if uri.scheme() == Some(&Scheme::HTTPS) { &mut pools.https } else { &mut pools.http };
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        match pools.get(authority) {
+            Some(pool) => Arc::clone(pool),
+            None => Arc::clone(pools.entry(authority.into()).or_default()),
         }
-        // Boxed: most requests find a connection, and need not have room for making one.
-        Box::pin(self.connect_again_and_again(upstream, patience)).await
     }
 
-    fn take_idle(&self, upstream: &Upstream) -> Option<SendRequest<Outgoing>> {
-        let mut idle = self.idle();
-        let pool = idle.get_mut(upstream)?;
-        let newest = pool.pop()?;
-        if newest.since.elapsed() < IDLE {
-            return Some(newest.sender);
+    async fn connect_in_time(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<Line, NotSent> {
+        tokio::select! {
+            line = self.connect_again_and_again(upstream, patience) => line,
+            () = patience.stop.cancelled() => Err(NotSent::Stopping),
         }
-        // All others are older.
-        pool.clear();
-        None
     }
 
-    async fn connect_again_and_again(
-        &self,
-        upstream: &Upstream,
-        patience: Patience<'_>,
-    ) -> Result<SendRequest<Outgoing>, ForwardError> {
+    async fn connect_again_and_again(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<Line, NotSent> {
         let give_up = (Instant::now() + patience.connect).min(patience.deadline);
         let mut pause = BACKOFF;
         loop {
             let until = (Instant::now() + CONNECT_TIMEOUT).min(patience.deadline);
             let error = match timeout_at(until, self.connect(upstream)).await {
-                Ok(Ok(sender)) => return Ok(sender),
+                Ok(Ok(line)) => return Ok(line),
                 Ok(Err(error)) => error,
                 Err(_) => "no connection in time".into(),
             };
             if Instant::now() + pause >= give_up {
-                return Err(ForwardError::NotSent(NotSent::Connect(error)));
+                return Err(NotSent::Connect(error));
             }
             sleep(pause).await;
             pause = (pause * 2).min(BACKOFF_MAX);
         }
     }
 
-    async fn connect(&self, upstream: &Upstream) -> Result<SendRequest<Outgoing>, Arc<str>> {
+    async fn connect(&self, upstream: &Upstream) -> Result<Line, Arc<str>> {
         let mut connector = self.connector.clone();
-        let io = connector.call(upstream.0.clone()).await.map_err(|error| chain(&*error))?;
-        let (mut sender, connection) = client().handshake(io).await.map_err(|error| chain(&error))?;
-        // The connection ends when its sender is dropped, or with an error that the request's own future tells.
-        tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        sender.ready().await.map_err(|error| chain(&error))?;
-        Ok(sender)
-    }
-}
-
-/// How a consumer is spoken with. Header fields are as many as hyper has room for on the stack, which is 100.
-fn client() -> http1::Builder {
-    let mut client = http1::Builder::new();
-    // The default, stated: bytes without a head are no answer.
-    client.max_buf_size(HEAD_BYTES_MAX).http09_responses(false);
-    client
-}
-
-/// The interim answers to a request, counted.
-#[derive(Debug, Default)]
-struct Interim {
-    count: AtomicUsize,
-    waker: AtomicWaker,
-}
-
-impl Interim {
-    fn of<B>(request: &mut Request<B>) -> Arc<Self> {
-        let interim = Arc::new(Self::default());
-        let counted = Arc::clone(&interim);
-        hyper::ext::on_informational(request, move |_| {
-            if counted.count.fetch_add(1, Ordering::Relaxed) == INTERIM_MAX {
-                counted.waker.wake();
-            }
-        });
-        interim
-    }
-
-    /// Waits until there are too many, which as a rule is never.
-    async fn too_many(&self) {
-        std::future::poll_fn(|cx| {
-            self.waker.register(cx.waker());
-            if self.count.load(Ordering::Relaxed) > INTERIM_MAX { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        let stream = connector.call(upstream.0.clone()).await.map_err(|error| chain(&*error))?;
+        let mut line = Line::over(stream).await.map_err(|error| chain(&error))?;
+        match std::future::poll_fn(|cx| line.poll_ready(cx)).await {
+            true => Ok(line),
+            false => Err("the connection was closed at once".into()),
+        }
     }
 }
 

@@ -44,12 +44,9 @@ pub mod schedule {
                 self.turn().borrow()
             }
 
+            /// No turn: a leader asks while it holds the value, and whoever went on would wait for that.
             pub fn receiver_count(&self) -> usize {
-                self.turn().receiver_count()
-            }
-
-            pub fn send_modify(&self, modify: impl FnOnce(&mut T)) {
-                self.turn().send_modify(modify);
+                self.inner.receiver_count()
             }
 
             pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {

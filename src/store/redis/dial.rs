@@ -40,7 +40,8 @@ impl Dialer {
             .set_number_of_retries(1)
             .set_max_delay(Duration::from_millis(100))
             .set_connection_timeout(Some(self.budget))
-            .set_response_timeout(Some(self.budget))
+            // Whoever calls has a time of its own for it, and a shorter one: a second timer would cost every call and never end one.
+            .set_response_timeout(None)
             .set_pipeline_buffer_size(PIPELINE_BUFFER);
         ConnectionManager::new_lazy_with_config(self.client(address)?, config)
     }

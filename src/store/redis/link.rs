@@ -39,6 +39,11 @@ impl Node {
     fn new(address: Address, connection: ConnectionManager) -> Self {
         Self { address, connection, lost: AtomicU64::new(0), met: AtomicU64::new(0) }
     }
+
+    /// Whether the server has said who it is since the connection was made.
+    fn is_met(&self) -> bool {
+        self.met.load(Ordering::Relaxed) == self.lost.load(Ordering::Relaxed) + 1
+    }
 }
 
 /// Whom a call is for.
@@ -132,7 +137,7 @@ impl Nodes {
     /// Has the server say who it is, as the first thing on a connection that is new or was made again.
     pub async fn meet(&self, node: &Arc<Node>) -> Result<(), RedisError> {
         let since = node.lost.load(Ordering::Relaxed) + 1;
-        if node.met.load(Ordering::Relaxed) == since {
+        if node.is_met() {
             return Ok(());
         }
         match self.ask::<String>(node, cmd("INFO").arg("server")).await {
@@ -213,6 +218,24 @@ impl Link {
         let mut sight = self.sight.clone();
         let seen = sight.wait_for(|sight| !matches!(sight, Sight::Unknown)).await;
         seen.map_or(Sight::Unknown, |sight| sight.clone())
+    }
+
+    /// The server that a call goes to, where that is known and it has been met.
+    pub fn at_hand(&self, to: To<'_>) -> Option<Arc<Node>> {
+        let node = match to {
+            To::Key(key) => match &*self.sight.borrow() {
+                Sight::Seen(view) => Arc::clone(view.master_for(key)?),
+                Sight::Unknown | Sight::Blind(_) => return None,
+            },
+            To::Node(node) => Arc::clone(node),
+        };
+        node.is_met().then_some(node)
+    }
+
+    /// Takes from a server's error what it says. Gives it back where another try would end alike.
+    pub fn heed(&self, node: &Arc<Node>, error: RedisError) -> Option<RedisError> {
+        self.nodes.note(node, &error);
+        (!may_pass(&error)).then(|| self.told(error))
     }
 
     /// Sends a call, and on to where a server sends it.

@@ -120,9 +120,22 @@ impl RedisCells {
     }
 
     /// Makes one call before the deadline, again and again while its failure may pass.
-    /// Boxed, since every future of a delivery would otherwise have room for it, and be moved with it.
     async fn ask<T: FromRedisValue>(&self, to: To<'_>, call: Call, deadline: Instant) -> Result<T, StoreError> {
+        // The usual call has one server to go to, which answers. Whatever else may happen takes the long way, which is boxed:
+        // every future of a delivery would otherwise have room for it, and be moved with it.
+        if let Some(node) = self.link.at_hand(to) {
+            match timeout_at(self.try_until(deadline), call.send(&node.connection, false)).await {
+                Ok(Ok(value)) => return read(value),
+                Ok(Err(error)) => self.link.heed(&node, error).map_or(Ok(()), Err).map_err(store_error)?,
+                Err(_) => self.link.doubt(),
+            }
+        }
         read(Box::pin(self.until(deadline, || self.link.send(to, &call))).await?)
+    }
+
+    /// When one try of a call is given up: another one must have its turn too.
+    fn try_until(&self, deadline: Instant) -> Instant {
+        (Instant::now() + self.budget / 2).min(deadline)
     }
 
     /// The masters as they are known now; waits for them only where nobody has seen them yet.
@@ -136,8 +149,7 @@ impl RedisCells {
     {
         let mut cause = None;
         loop {
-            let try_until = (Instant::now() + self.budget / 2).min(deadline);
-            match timeout_at(try_until, attempt()).await {
+            match timeout_at(self.try_until(deadline), attempt()).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) if !may_pass(&error) => return Err(store_error(error)),
                 Ok(Err(error)) => cause = Some(store_error(error)),

@@ -1,0 +1,149 @@
+//! One connection to a consumer. It is driven by whoever waits for its answer, which costs no task of its own, and no word
+//! from that to the delivery's; while it is idle nobody looks after it, and whoever takes it up finds out what became of it.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_rustls::MaybeHttpsStream;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::pipeline::body::Outgoing;
+
+/// A consumer's head, and what is read ahead of its body. A head of this size is no answer but a fault, and so are interim
+/// answers (1xx) of this size together: a few are a sign of life, whoever goes on so never answers.
+const HEAD_BYTES_MAX: usize = 128 * 1024;
+
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Driver = Connection<TokioIo<Metered<TokioIo<Stream>>>, Outgoing>;
+
+#[derive(Debug)]
+pub struct Line {
+    sender: SendRequest<Outgoing>,
+    /// Nothing, once it has ended: why, the request's own future tells.
+    driver: Option<Box<Driver>>,
+    /// Bytes that came since the last request.
+    read: Arc<AtomicUsize>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The request was never written: here it is, whole.
+    Unsent(Box<Request<Outgoing>>),
+    Broken(hyper::Error),
+    /// Interim answers without end.
+    Interim,
+}
+
+impl Line {
+    pub async fn over(stream: Stream) -> Result<Self, hyper::Error> {
+        let read = Arc::new(AtomicUsize::new(0));
+        let metered = Metered { stream: TokioIo::new(stream), read: Arc::clone(&read) };
+        let (sender, driver) = client().handshake(TokioIo::new(metered)).await?;
+        Ok(Self { sender, driver: Some(Box::new(driver)), read })
+    }
+
+    /// Moves what is to be written, and what has come.
+    pub fn drive(&mut self, cx: &mut Context<'_>) {
+        drive(&mut self.driver, cx);
+    }
+
+    /// Whether it can take a request now. One that cannot is closed, or still writes the last one.
+    pub fn is_ready(&self) -> bool {
+        self.sender.is_ready()
+    }
+
+    /// Finds out whether it can take a request, or never will.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.drive(cx);
+        self.sender.poll_ready(cx).map(|ready| ready.is_ok())
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub async fn ask(&mut self, request: Request<Outgoing>) -> Result<Response<Incoming>, NoAnswer> {
+        let Self { sender, driver, read } = self;
+        read.store(0, Relaxed);
+        let mut answer = pin!(sender.try_send_request(request));
+        std::future::poll_fn(|cx| {
+            drive(driver, cx);
+            match answer.as_mut().poll(cx) {
+                Poll::Pending if read.load(Relaxed) > HEAD_BYTES_MAX => Poll::Ready(Err(NoAnswer::Interim)),
+                polled => polled.map_err(NoAnswer::from),
+            }
+        })
+        .await
+    }
+}
+
+fn drive(driver: &mut Option<Box<Driver>>, cx: &mut Context<'_>) {
+    driver.take_if(|driver| Pin::new(driver.as_mut()).poll(cx).is_ready());
+}
+
+impl From<TrySendError<Request<Outgoing>>> for NoAnswer {
+    fn from(mut refused: TrySendError<Request<Outgoing>>) -> Self {
+        match refused.take_message() {
+            // The connection had been closed.
+            Some(unsent) => Self::Unsent(Box::new(unsent)),
+            None => Self::Broken(refused.into_error()),
+        }
+    }
+}
+
+/// How a consumer is spoken with. Header fields are as many as hyper has room for on the stack, which is 100.
+fn client() -> http1::Builder {
+    let mut client = http1::Builder::new();
+    // The default, stated: bytes without a head are no answer.
+    client.max_buf_size(HEAD_BYTES_MAX).http09_responses(false);
+    client
+}
+
+/// A stream that counts what is read from it.
+#[derive(Debug)]
+struct Metered<S> {
+    stream: S,
+    read: Arc<AtomicUsize>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.read.fetch_add(buffer.filled().len() - before, Relaxed);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+}
