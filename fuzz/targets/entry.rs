@@ -75,9 +75,9 @@ fn ids_and_keys_are_one_to_one(text: &str) {
     let (one, other) = text.split_once('\n').unwrap_or((text, ""));
     let ids = [one, other].map(EventId::parse);
     for id in ids.iter().flatten() {
-        assert_eq!(EventId::parse(&id.display()).as_ref(), Some(id));
+        assert_eq!(EventId::parse(id.display()).as_ref(), Some(id));
         let key = EventKey::new("fuzz", "provider", id);
-        assert!(EventKey::shown_as("fuzz", "provider", &id.display()).contains(&key));
+        assert!(EventKey::shown_as("fuzz", "provider", id.display()).contains(&key));
         assert_eq!(key.tagged("{q07}").untagged(), key);
         assert_eq!(key.tagged("{q07}").id(), key.id());
         assert_eq!(key.as_str().matches(':').count(), 2);

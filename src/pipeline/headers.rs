@@ -1,9 +1,12 @@
 //! Which headers go on to the consumer, and which of its own come back. Pure: no I/O, no clock.
 
+use std::net::IpAddr;
+
 use http::Version;
 use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use ipnet::IpNet;
+use smallvec::SmallVec;
 
 use super::caller::{Caller, has};
 use super::refusal::Refusal;
@@ -21,19 +24,22 @@ pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for")
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// Headers of one connection, not of the message: RFC 9110, 7.6.1, and `Proxy-Connection`, which clients still send.
-/// `HTTP2-Settings` asks for another protocol, as `Upgrade` does, and none is ever switched to.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    HeaderName::from_static("http2-settings"),
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::UPGRADE,
-];
+/// Whether it is a header of one connection, not of the message: RFC 9110, 7.6.1, and `Proxy-Connection`, which clients still
+/// send. `HTTP2-Settings` asks for another protocol, as `Upgrade` does, and none is ever switched to.
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "http2-settings"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "upgrade"
+    )
+}
 
 /// Who sent a request, as far as can be told.
 #[derive(Clone, Copy, Debug)]
@@ -78,10 +84,8 @@ fn bytes_in(headers: &HeaderMap) -> u64 {
 
 /// Makes a received request's headers those of the request to the consumer.
 pub fn towards_consumer(headers: &mut HeaderMap, host: Option<HeaderValue>, peer: Peer, told: Told<'_>) {
-    end_to_end(headers);
-    drop_own(headers);
     // The body has been read: nobody waits for a 100.
-    headers.remove(header::EXPECT);
+    strip(headers, |name| name == "expect" || !peer.is_trusted && is_of_those_before(name));
     if let Some(host) = host {
         headers.insert(header::HOST, host);
     }
@@ -90,7 +94,8 @@ pub fn towards_consumer(headers: &mut HeaderMap, host: Option<HeaderValue>, peer
         headers.insert(EVENT_ID, value);
     }
     if let Some(attempt) = told.attempt {
-        headers.insert(ATTEMPT, attempt.into());
+        let value = if attempt == 1 { HeaderValue::from_static("1") } else { attempt.into() };
+        headers.insert(ATTEMPT, value);
     }
     if let Some(mark) = told.mark {
         headers.insert(MAYBE_DUPLICATE, HeaderValue::from_static(mark.as_str()));
@@ -110,35 +115,37 @@ pub fn carry(headers: &mut HeaderMap, onward: Onward) {
 
 /// Makes the consumer's headers those of the reply to the sender.
 pub fn towards_sender(headers: &mut HeaderMap) {
-    end_to_end(headers);
-    drop_own(headers);
+    strip(headers, |_| false);
 }
 
 /// Whether `Connection` names a header that is there and is none of a connection's. Removed by its name, an event would
 /// reach the consumer without it, its signature for one; and whoever passes it on before us may have looked at it already.
 pub fn connection_names_another(headers: &HeaderMap) -> bool {
     named_by_connection(headers).any(|name| {
-        let is_of_connection = HOP_BY_HOP.contains(&name) || name == header::TRANSFER_ENCODING || name.as_str() == "close";
+        let is_of_connection = is_hop_by_hop(name.as_str()) || matches!(name.as_str(), "transfer-encoding" | "close");
         !is_of_connection && headers.contains_key(&name)
     })
 }
 
-/// Removes what belongs to the connection the message came on, and the framing, which is made anew.
-fn end_to_end(headers: &mut HeaderMap) {
+/// Removes what belongs to the connection the message came on, the framing, which is made anew, what only hookonce says, and
+/// what `is_unwanted` beside. All names are looked at once: a look-up for each of these costs more, and few are ever there.
+fn strip(headers: &mut HeaderMap, is_unwanted: impl Fn(&str) -> bool) {
     // Beside a transfer coding a length says nothing (RFC 9112, 6.3), and is often wrong.
-    if headers.remove(header::TRANSFER_ENCODING).is_some() {
-        headers.remove(header::CONTENT_LENGTH);
-    }
-    let named: Vec<HeaderName> = named_by_connection(headers).filter(|name| !is_kept(name)).collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
+    let is_coded = headers.contains_key(header::TRANSFER_ENCODING);
+    let is_framing = |name: &str| is_coded && matches!(name, "transfer-encoding" | "content-length");
+    let is_gone = |name: &str| is_hop_by_hop(name) || is_framing(name) || is_own(name) || is_unwanted(name);
+    let mut gone: SmallVec<[HeaderName; 4]> = named_by_connection(headers).filter(|name| !is_kept(name)).collect();
+    gone.extend(headers.keys().filter(|name| is_gone(name.as_str())).cloned());
+    for name in gone {
         headers.remove(name);
     }
 }
 
+/// Without `keep-alive`, which nearly everybody says and which goes anyway.
 fn named_by_connection(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
     let values = headers.get_all(header::CONNECTION).iter();
-    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
-    names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+    let names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+    names.filter(|name| !name.eq_ignore_ascii_case(b"keep-alive")).filter_map(|name| HeaderName::from_bytes(name).ok())
 }
 
 /// What no `Connection` takes away: who is asked for what, with which body, by whom.
@@ -148,42 +155,44 @@ fn is_kept(name: &HeaderName) -> bool {
 }
 
 /// Only hookonce says `Hookonce-*`. Consumers that read headers as variables take `_` for `-`.
-fn drop_own(headers: &mut HeaderMap) {
-    drop_all(headers, |name| name.starts_with("hookonce-") || name.starts_with("hookonce_"));
+fn is_own(name: &str) -> bool {
+    name.strip_prefix("hookonce").is_some_and(|rest| rest.starts_with(['-', '_']))
 }
 
-/// Whether a name begins so, for whoever takes `_` for `-`.
-fn begins_alike(name: &str, start: &str) -> bool {
+/// Whether it says who the message came from before, to whomever takes `_` for `-`.
+fn is_of_those_before(name: &str) -> bool {
+    let start = "x-forwarded-";
     let dashed = name.bytes().map(|byte| if byte == b'_' { b'-' } else { byte });
-    name.len() >= start.len() && dashed.take(start.len()).eq(start.bytes())
-}
-
-fn drop_all(headers: &mut HeaderMap, is_it: impl Fn(&str) -> bool) {
-    let named: Vec<HeaderName> = headers.keys().filter(|name| is_it(name.as_str())).cloned().collect();
-    for name in named {
-        headers.remove(name);
-    }
+    name == "forwarded" || name.len() >= start.len() && dashed.take(start.len()).eq(start.bytes())
 }
 
 fn forwarded(headers: &mut HeaderMap, peer: Peer) {
-    if !peer.is_trusted {
-        drop_all(headers, |name| name == header::FORWARDED.as_str() || begins_alike(name, "x-forwarded-"));
-    }
+    let mut chain: SmallVec<[u8; 64]> = SmallVec::new();
     // What was said is passed on as it is: whoever cannot be read must not make those behind it unseen.
-    let mut chain: Vec<&[u8]> = headers.get_all(&FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
-    let address = peer.caller.address.to_string();
-    chain.retain(|line| !line.is_empty());
-    chain.push(address.as_bytes());
-    if let Ok(value) = HeaderValue::from_bytes(&chain.join(&b", "[..])) {
+    for line in headers.get_all(&FORWARDED_FOR).iter().filter(|line| !line.is_empty()) {
+        chain.extend_from_slice(line.as_bytes());
+        chain.extend_from_slice(b", ");
+    }
+    append_address(peer.caller.address, &mut chain);
+    if let Ok(value) = HeaderValue::from_bytes(&chain) {
         headers.insert(FORWARDED_FOR, value);
     }
     if let Entry::Vacant(vacant) = headers.entry(FORWARDED_PROTO) {
         vacant.insert(HeaderValue::from_static(if peer.caller.is_tls { "https" } else { "http" }));
     }
-    if !headers.contains_key(&FORWARDED_HOST)
-        && let Some(host) = headers.get(header::HOST).cloned()
-    {
-        headers.insert(FORWARDED_HOST, host);
+    if let Some(host) = headers.get(header::HOST).cloned() {
+        headers.entry(FORWARDED_HOST).or_insert(host);
+    }
+}
+
+/// Most addresses are four numbers, for which a formatter is a long way round.
+fn append_address(address: IpAddr, text: &mut SmallVec<[u8; 64]>) {
+    let IpAddr::V4(address) = address else { return text.extend_from_slice(address.to_string().as_bytes()) };
+    for (position, number) in address.octets().into_iter().enumerate() {
+        if position > 0 {
+            text.push(b'.');
+        }
+        text.extend(itoa::Buffer::new().format(number).bytes());
     }
 }
 
@@ -259,6 +268,51 @@ mod tests {
         assert!(fields[1..].iter().all(|(name, _)| headers.contains_key(*name)), "{headers:?}");
         let coded = sent(&[("connection", "transfer-encoding"), ("transfer-encoding", "x"), ("content-length", "3")], peer(true));
         assert!(!coded.contains_key("content-length") && !coded.contains_key("transfer-encoding"));
+        let only_named = sent(&[("connection", "transfer-encoding"), ("content-length", "3")], peer(true));
+        assert!(only_named.contains_key("content-length"));
+    }
+
+    #[test]
+    fn every_header_of_the_connection_stays_behind_on_both_ways() {
+        let fields = [
+            ("connection", "Keep-Alive, close"),
+            ("close", "1"),
+            ("http2-settings", "AA"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authenticate", "Basic"),
+            ("proxy-authorization", "Basic AA"),
+            ("te", "trailers"),
+            ("trailer", "x"),
+            ("upgrade", "h2c"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "3"),
+            ("hookonce-outcome", "forwarded"),
+            ("hookonce_attempt", "1"),
+            ("expect", "100-continue"),
+            ("x-kept", "1"),
+        ];
+        let mut back = map(&fields);
+        towards_sender(&mut back);
+        assert_eq!(back, map(&[("expect", "100-continue"), ("x-kept", "1")]));
+        let on = sent(&fields, peer(true));
+        assert!(fields[..15].iter().all(|(name, _)| !on.contains_key(*name)), "{on:?}");
+        assert_eq!(on["x-kept"], "1");
+    }
+
+    #[test]
+    fn those_before_are_passed_on_as_they_were_said() {
+        let fields = [("x-forwarded-for", "odd one"), ("x-forwarded-for", ""), ("x-forwarded-for", "198.51.100.1, 10.0.0.255")];
+        let six = Caller::new("2001:db8::7".parse().unwrap(), true);
+        let kept = sent(&fields, Peer { caller: six, is_trusted: true });
+        assert_eq!(kept.get_all(FORWARDED_FOR).iter().collect::<Vec<_>>(), ["odd one, 198.51.100.1, 10.0.0.255, 2001:db8::7"]);
+        assert_eq!(kept[FORWARDED_PROTO], "https");
+        assert!(!kept.contains_key(FORWARDED_HOST), "there is no host");
+        let fields = [("x_forwarded_for", "a"), ("X-Forwarded_Port", "b"), ("forwarded", "c"), ("x-forward", "d")];
+        let foreign = sent(&fields, peer(false));
+        assert_eq!(foreign[FORWARDED_FOR], "192.0.2.7");
+        assert!(fields[..3].iter().all(|(name, _)| !foreign.contains_key(*name)), "{foreign:?}");
+        assert_eq!(foreign["x-forward"], "d");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
 use crate::config::{Fingerprint, Tenant};
 use crate::scheme::json::feed;
@@ -56,25 +57,27 @@ pub fn event_id(rule: &IdRule, tenant: Option<&Tenant>, received: &Received<'_>)
 /// An id made of the body's fingerprint, for deliveries that have none of their own.
 pub fn body_id(rule: &Fingerprint, tenant: Option<&Tenant>, received: &Received<'_>) -> Result<Option<EventId>, IdError> {
     let part = format!("body-{}", fingerprint(rule, received.body)).into_bytes();
-    of_tenant(tenant, vec![part], received)
+    of_tenant(tenant, [Cow::Owned(part)], received)
 }
 
+type Parts<'a> = SmallVec<[Cow<'a, [u8]>; 3]>;
+
 /// The values of a composite, absent ones empty. `None` where one is missing that must be there.
-fn parts_of(composite: &Composite, received: &Received<'_>) -> Result<Option<Vec<Vec<u8>>>, IdError> {
-    let mut parts = Vec::with_capacity(composite.parts().len());
+fn parts_of<'a>(composite: &Composite, received: &Received<'a>) -> Result<Option<Parts<'a>>, IdError> {
+    let mut parts = Parts::new();
     for part in composite.parts() {
         // The ids of a batch are one id together: the delivery is what is deduped.
         if let Place::EachJson(pointer) = &part.place {
             match locate::each(pointer, received.body)? {
-                Some(values) => parts.extend(batch(values)),
+                Some(values) => parts.extend(batch(values).into_iter().map(Cow::Owned)),
                 None if part.optional => {}
                 None => return Ok(None),
             }
             continue;
         }
         match locate::find(&part.place, received)? {
-            Some(value) => parts.push(value.into_owned()),
-            None if part.optional => parts.push(Vec::new()),
+            Some(value) => parts.push(value),
+            None if part.optional => parts.push(Cow::default()),
             None => return Ok(None),
         }
     }
@@ -94,13 +97,17 @@ fn batch(ids: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 const BATCH_BYTES_MAX: usize = 1024;
 
 /// Puts the tenant before the parts. Without its tenant an id is not known: two tenants could share it.
-fn of_tenant(tenant: Option<&Tenant>, parts: Vec<Vec<u8>>, received: &Received<'_>) -> Result<Option<EventId>, IdError> {
+fn of_tenant<'a>(
+    tenant: Option<&'a Tenant>,
+    parts: impl IntoIterator<Item = Cow<'a, [u8]>>,
+    received: &Received<'a>,
+) -> Result<Option<EventId>, IdError> {
     let tenant = match tenant {
         None => return EventId::new(parts),
         Some(Tenant::Fixed(name)) => Some(Cow::Borrowed(name.as_bytes())),
         Some(Tenant::At(place)) => locate::find(place, received)?,
     };
-    tenant.map_or(Ok(None), |tenant| EventId::new([vec![tenant.into_owned()], parts].concat()))
+    tenant.map_or(Ok(None), |tenant| EventId::new(std::iter::once(tenant).chain(parts)))
 }
 
 #[cfg(test)]

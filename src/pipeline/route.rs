@@ -5,7 +5,7 @@
 
 mod spelling;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -116,7 +116,7 @@ pub enum Found<'a> {
 
 #[derive(Debug)]
 pub struct Routes {
-    by_path: HashMap<String, Vec<Arc<Route>>>,
+    by_path: BTreeMap<String, Vec<Arc<Route>>>,
     /// What must not be passed through.
     guarded: Guarded,
     passthrough: Option<(Upstream, Vec<PathPattern>)>,
@@ -125,7 +125,7 @@ pub struct Routes {
 impl Routes {
     /// The routes of a configuration. Where there was one before, its providers go on as what they were.
     pub fn new(config: &Config, telemetry: &Telemetry, before: Option<&Self>) -> Self {
-        let mut by_path: HashMap<String, Vec<Arc<Route>>> = HashMap::new();
+        let mut by_path: BTreeMap<String, Vec<Arc<Route>>> = BTreeMap::new();
         for provider in &config.providers {
             let before = before.and_then(|routes| routes.named(&provider.name));
             let route = Route::new(provider, &config.store.namespace, telemetry, before);
@@ -149,7 +149,8 @@ impl Routes {
         refuse_unclear_target(parts)?;
         let path = parts.uri.path();
         let Some(candidates) = self.by_path.get(path) else { return self.find_passthrough(parts) };
-        let host = host_of(parts);
+        let by_host = candidates.iter().any(|route| route.provider.host.is_some());
+        let host = by_host.then(|| host_of(parts)).flatten();
         let mut here =
             candidates.iter().filter(|route| route.provider.host.as_deref().is_none_or(|wanted| Some(wanted) == host.as_deref()));
         let Some(first) = here.next() else { return Err(Refusal::NotFound) };
@@ -196,7 +197,9 @@ fn allowed(provider: &Provider) -> Arc<str> {
 
 /// Refuses what servers would not agree on whom it is for.
 fn refuse_unclear_target(parts: &Parts) -> Result<(), Refusal> {
-    let is_host = |text: &str| text.is_empty() || (text.parse::<Authority>().is_ok() && !text.contains('@'));
+    // Most are plain names, which need no parser.
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
+    let is_host = |text: &str| is_plain(text) || (text.parse::<Authority>().is_ok() && !text.contains('@'));
     let mut named = parts.headers.get_all(header::HOST).iter();
     let (first, target) = (named.next(), parts.uri.authority());
     let why = if parts.method == Method::CONNECT {

@@ -71,8 +71,10 @@ fn decode_hex(text: &[u8]) -> Option<SignatureBytes> {
     }
     let (pairs, _) = digits.as_chunks::<2>();
     let mut bytes = [0_u8; HEX_DIGITS_MAX / 2];
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = high << 4 | low;
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        // The first of the two is the low half here. Put together so, several pairs are as well.
+        let pair = u16::from_le_bytes(*pair);
+        *byte = (pair << 4 | pair >> 8) as u8;
     }
     is_right.then(|| SignatureBytes::from_slice(&bytes[..pairs.len()]))
 }

@@ -1,16 +1,18 @@
 //! Events that this process has completed lately. They answer duplicates while the store does not, and never while it
 //! does: the store knows better, for instance that an operator has forgotten one of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hashbrown::HashTable;
 use tokio::time::Instant;
 
 use super::Done;
 use crate::pipeline::identify::EventKey;
 
-/// What an event takes beside its key, which is held twice over, and its reply.
+/// What an event takes beside its key and its reply.
 const OVERHEAD_BYTES: usize = 240;
 
 /// The newest completions, within a bound of bytes.
@@ -18,49 +20,49 @@ const OVERHEAD_BYTES: usize = 240;
 pub struct Recent {
     // A std mutex: held for one look-up, never across an await.
     shelf: Mutex<Shelf>,
+    /// An id may be of anybody's choice, where the signature leaves it out: nobody shall know which of them meet in the table.
+    hashed_by: RandomState,
     bytes_max: usize,
 }
 
+/// The events lie in a row, and a small table finds them there: with the events themselves in it, each would be somewhere else in
+/// memory, and all of them would move whenever it grows.
 #[derive(Debug, Default)]
 struct Shelf {
-    events: HashMap<EventKey, Kept>,
     /// Oldest first.
-    order: VecDeque<EventKey>,
+    row: VecDeque<Kept>,
+    /// How many have left the row. An event's number, which is its place in the row and this, stays the same.
+    gone: usize,
+    numbers: HashTable<usize>,
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct Kept {
+    key: EventKey,
+    hash: u64,
     done: Done,
     until: Instant,
 }
 
 impl Recent {
     pub fn new(bytes_max: usize) -> Self {
-        Self { shelf: Mutex::default(), bytes_max }
+        Self { shelf: Mutex::default(), hashed_by: RandomState::new(), bytes_max }
     }
 
     /// Keeps a completion, for as long as the store would at most.
     pub fn put(&self, key: &EventKey, done: Done, retention: Duration) {
+        let kept = Kept { key: key.clone(), hash: self.hashed_by.hash_one(key), done, until: Instant::now() + retention };
         let mut shelf = self.shelf();
-        let kept = Kept { done, until: Instant::now() + retention };
-        shelf.bytes += bytes_of(key, &kept);
-        match shelf.events.insert(key.clone(), kept) {
-            Some(before) => shelf.bytes -= bytes_of(key, &before),
-            None => shelf.order.push_back(key.clone()),
-        }
-        while shelf.bytes > self.bytes_max
-            && let Some(oldest) = shelf.order.pop_front()
-        {
-            if let Some(before) = shelf.events.remove(&oldest) {
-                shelf.bytes -= bytes_of(&oldest, &before);
-            }
-        }
+        shelf.put(kept);
+        while shelf.bytes > self.bytes_max && shelf.drop_oldest() {}
     }
 
     pub fn get(&self, key: &EventKey) -> Option<Done> {
+        let hash = self.hashed_by.hash_one(key);
         let shelf = self.shelf();
-        shelf.events.get(key).filter(|kept| kept.until > Instant::now()).map(|kept| kept.done.clone())
+        let kept = &shelf.row[shelf.place(hash, key)?];
+        (kept.until > Instant::now()).then(|| kept.done.clone())
     }
 
     pub fn clear(&self) {
@@ -72,9 +74,42 @@ impl Recent {
     }
 }
 
-fn bytes_of(key: &EventKey, kept: &Kept) -> usize {
-    let reply = kept.done.reply.as_ref().map_or(0, |reply| reply.body.len());
-    OVERHEAD_BYTES + key.as_str().len() + reply
+impl Shelf {
+    fn place(&self, hash: u64, key: &EventKey) -> Option<usize> {
+        let number = self.numbers.find(hash, |number| self.row[number - self.gone].key == *key)?;
+        Some(number - self.gone)
+    }
+
+    fn put(&mut self, kept: Kept) {
+        self.bytes += kept.bytes();
+        if let Some(place) = self.place(kept.hash, &kept.key) {
+            let before = std::mem::replace(&mut self.row[place], kept);
+            self.bytes -= before.bytes();
+            return;
+        }
+        let Self { row, gone, numbers, .. } = self;
+        let (hash, number) = (kept.hash, *gone + row.len());
+        row.push_back(kept);
+        numbers.insert_unique(hash, number, |number| row[number - *gone].hash);
+    }
+
+    /// Tells whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.row.pop_front() else { return false };
+        if let Ok(entry) = self.numbers.find_entry(oldest.hash, |number| *number == self.gone) {
+            entry.remove();
+        }
+        self.gone += 1;
+        self.bytes -= oldest.bytes();
+        true
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        let reply = self.done.reply.as_ref().map_or(0, |reply| reply.body.len());
+        OVERHEAD_BYTES + self.key.as_str().len() + reply
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +144,22 @@ mod tests {
         assert!(recent.get(&ids[5]).is_some());
         recent.clear();
         assert!(ids.iter().all(|id| recent.get(id).is_none()));
+        recent.put(&ids[0], done(1), DAY);
+        assert!(recent.get(&ids[0]).is_some());
+    }
+
+    #[test]
+    fn what_is_kept_is_found_however_many_came_and_went() {
+        let recent = Recent::new(100 * (OVERHEAD_BYTES + key("e0000").as_str().len()));
+        let ids: Vec<_> = (0..5000).map(|n| key(&format!("e{n:04}"))).collect();
+        for (n, id) in ids.iter().enumerate() {
+            recent.put(id, done(u32::try_from(n).unwrap()), DAY);
+            let oldest = n.saturating_sub(99);
+            assert_eq!(recent.get(&ids[oldest]).unwrap().attempt as usize, oldest);
+            assert!(oldest == 0 || recent.get(&ids[oldest - 1]).is_none());
+        }
+        let shelf = recent.shelf();
+        assert_eq!((shelf.row.len(), shelf.numbers.len()), (100, 100));
     }
 
     #[test]

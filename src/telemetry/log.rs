@@ -1,5 +1,6 @@
 //! The log: text for people, JSON for machines. One line a delivery; never a body, a secret or a signature.
 
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -8,7 +9,7 @@ use http::Method;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
-use super::line::{self, Style};
+use super::line::{self, Sheet, Style, name};
 use super::outlet::Outlet;
 use super::trace::context::TraceId;
 use super::{Closing, Facts};
@@ -61,6 +62,10 @@ pub fn start(config: &LogConfig) {
 
 const DELIVERY: &str = "hookonce::delivery";
 
+thread_local! {
+    static SHEET: RefCell<Sheet> = RefCell::default();
+}
+
 /// Writes the line of one delivery. What calls for a person is a warning.
 pub fn delivery(line: &Line<'_>) {
     if let Some((style, outlet)) = DIRECT.get() {
@@ -72,31 +77,35 @@ pub fn delivery(line: &Line<'_>) {
         if !is_wanted {
             return;
         }
-        if let Some(text) = written(line, *style, now()) {
-            return outlet.push(text.as_bytes());
+        let is_written = SHEET.with_borrow_mut(|sheet| {
+            let text = written(sheet, line, *style, now());
+            text.inspect(|text| outlet.push(text)).is_some()
+        });
+        if is_written {
+            return;
         }
     }
     traced(line);
 }
 
 /// The line as it stands in the log, or nothing where it has to be escaped.
-fn written(line: &Line<'_>, style: Style, at: SystemTime) -> Option<String> {
+fn written<'p>(sheet: &'p mut Sheet, line: &Line<'_>, style: Style, at: SystemTime) -> Option<&'p [u8]> {
     let Line { provider, event, slot, unverified, facts, waited, total, closing, trace } = line;
     let level = if is_worth_a_look(closing.outcome) { "WARN" } else { "INFO" };
-    let mut text = line::Line::begin(style, level, DELIVERY, at, &closing.reason);
-    text.text("provider", Some(provider));
-    text.text("outcome", Some(closing.outcome.as_str()));
-    text.number("status", Some(closing.status.as_u16()));
-    text.text("event", *event);
-    text.number("attempt", facts.attempt);
-    text.text("maybe_duplicate", facts.mark.map(|mark| mark.as_str()));
-    text.number("slot", *slot);
-    text.text("unverified", unverified.map(Disproof::code));
-    text.millis("total_ms", *total);
-    text.millis("upstream_ms", facts.upstream);
-    text.millis("store_ms", facts.store);
-    text.millis("waited_ms", *waited);
-    text.text("trace_id", trace.map(|id| id.to_string()).as_deref());
+    let mut text = line::Line::begin(sheet, style, level, DELIVERY, at, &closing.reason);
+    text.text(name!("provider"), Some(provider));
+    text.text(name!("outcome"), Some(closing.outcome.as_str()));
+    text.number(name!("status"), Some(closing.status.as_u16().into()));
+    text.text(name!("event"), *event);
+    text.number(name!("attempt"), facts.attempt.map(u64::from));
+    text.text(name!("maybe_duplicate"), facts.mark.map(|mark| mark.as_str()));
+    text.number(name!("slot"), slot.map(|slot| slot as u64));
+    text.text(name!("unverified"), unverified.map(Disproof::code));
+    text.millis(name!("total_ms"), *total);
+    text.millis(name!("upstream_ms"), facts.upstream);
+    text.millis(name!("store_ms"), facts.store);
+    text.millis(name!("waited_ms"), *waited);
+    text.text(name!("trace_id"), trace.map(|id| id.to_string()).as_deref());
     text.end()
 }
 
@@ -276,6 +285,7 @@ mod tests {
             closing(Outcome::Forwarded, 200, "the consumer answered 200"),
             closing(Outcome::Failed, 502, "released: the consumer answered 500, the next copy will be forwarded"),
         ];
+        let mut sheet = Sheet::default();
         for style in [Style::Text, Style::Json] {
             for (facts, closing) in [short, long].iter().flat_map(|facts| closings.iter().map(move |closing| (facts, closing))) {
                 for (event, slot, unverified) in
@@ -285,8 +295,8 @@ mod tests {
                     let waited = Duration::from_micros(7);
                     let line =
                         Line { provider: "github", event, slot, unverified, facts: *facts, waited, total, closing, trace: None };
-                    let written = written(&line, style, SystemTime::UNIX_EPOCH).unwrap();
-                    assert_eq!(without_time(&written), without_time(&by_tracing(style, &line)));
+                    let written = written(&mut sheet, &line, style, SystemTime::UNIX_EPOCH).unwrap();
+                    assert_eq!(without_time(std::str::from_utf8(written).unwrap()), without_time(&by_tracing(style, &line)));
                 }
             }
         }
@@ -308,7 +318,7 @@ mod tests {
                 closing: &closing,
                 trace: None,
             };
-            assert_eq!(written(&line, Style::Json, SystemTime::UNIX_EPOCH), None, "{event:?}");
+            assert_eq!(written(&mut Sheet::default(), &line, Style::Json, SystemTime::UNIX_EPOCH), None, "{event:?}");
         }
     }
 }

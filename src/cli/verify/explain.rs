@@ -113,7 +113,7 @@ fn secret(trial: &Trial, keys: &KeyMaterial, request: &SavedRequest, judgement: 
 
 fn event_id(judgement: &Judgement) -> String {
     match &judgement.id {
-        Ok(Some(id)) => id.display(),
+        Ok(Some(id)) => id.display().to_owned(),
         Ok(None) => "none found".to_owned(),
         Err(error) => format!("not usable: {}", error.explain()),
     }

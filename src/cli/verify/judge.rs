@@ -138,12 +138,12 @@ impl Judgement {
     }
 
     pub fn verdict(&self) -> Verdict {
-        let id = self.id.as_ref().ok().and_then(Option::as_ref);
+        let id = self.id.as_ref().ok().and_then(Option::as_ref).map(|id| id.display().to_owned());
         Verdict {
             valid: Some(self.is_valid()),
             reason: self.proof.err().map(Fault::code),
-            event_ids: self.items.clone().unwrap_or_else(|| id.map(EventId::display).into_iter().collect()),
-            event_id: id.map(EventId::display),
+            event_ids: self.items.clone().unwrap_or_else(|| id.iter().cloned().collect()),
+            event_id: id,
             note: self.note(),
         }
     }

@@ -25,6 +25,16 @@ impl BodyDigest {
     pub fn parse(text: &str) -> Option<Self> {
         HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok().map(Self)
     }
+
+    /// As it is written, for whoever has no need of a string.
+    pub fn digits(self) -> [u8; 32] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 32];
+        for (two, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *two = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        digits
+    }
 }
 
 impl fmt::Display for BodyDigest {

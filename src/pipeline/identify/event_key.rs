@@ -20,8 +20,15 @@ const READABLE_BYTES_MAX: usize = 128;
 
 impl EventKey {
     pub fn new(namespace: &str, provider: &str, id: &EventId) -> Self {
-        let id = readable(id).unwrap_or_else(|| digested(id));
-        Self(format!("{namespace}:{provider}:{id}").into())
+        if is_readable(id) { Self::of(namespace, provider, id.display()) } else { Self::of(namespace, provider, &digested(id)) }
+    }
+
+    fn of(namespace: &str, provider: &str, id: &str) -> Self {
+        let mut key = String::with_capacity(namespace.len() + provider.len() + id.len() + 2);
+        for part in [namespace, ":", provider, ":", id] {
+            key.push_str(part);
+        }
+        Self(key.into())
     }
 
     /// The key of an event that shares its id with another of a different body.
@@ -43,8 +50,7 @@ impl EventKey {
     /// same with the digest of another body behind it, or the last part of a key as it is stored.
     pub fn shown_as(namespace: &str, provider: &str, text: &str) -> Vec<Self> {
         let of = |text: &str| Some(Self::new(namespace, provider, &EventId::parse(text)?));
-        let stored =
-            |text: &str| (is_digested(text) || is_of_signed(text)).then(|| Self(format!("{namespace}:{provider}:{text}").into()));
+        let stored = |text: &str| (is_digested(text) || is_of_signed(text)).then(|| Self::of(namespace, provider, text));
         let (id, digest) = match text.rsplit_once(':') {
             Some((id, digest)) => (id, BodyDigest::parse(digest)),
             None => (text, None),
@@ -65,7 +71,7 @@ impl EventKey {
     pub fn untagged(&self) -> Self {
         let mut parts = self.0.splitn(3, ':');
         let (namespace, provider) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        Self(format!("{namespace}:{provider}:{}", self.id()).into())
+        Self::of(namespace, provider, self.id())
     }
 
     /// What stands behind namespace and provider, neither of which has a colon, and behind a tag.
@@ -85,11 +91,11 @@ impl EventKey {
     }
 }
 
-/// The id as it is, if every byte of it is harmless and there are few enough.
-fn readable(id: &EventId) -> Option<String> {
-    let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+/// Whether every byte of it is harmless, the `+` between two parts too, and there are few enough.
+fn is_readable(id: &EventId) -> bool {
+    let is_harmless = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'+');
     let text = id.display();
-    (id.parts().flatten().all(is_harmless) && text.len() <= READABLE_BYTES_MAX).then_some(text)
+    text.len() <= READABLE_BYTES_MAX && text.bytes().all(is_harmless)
 }
 
 /// Whether this is how `digested` writes an id.
@@ -104,6 +110,6 @@ fn is_of_signed(text: &str) -> bool {
 
 fn digested(id: &EventId) -> String {
     let mut digest = Sha256::new();
-    id.parts().for_each(|part| feed(&mut digest, part));
+    id.parts().for_each(|part| feed(&mut digest, &part));
     format!("~{}", HEXLOWER.encode(&digest.finalize()))
 }
