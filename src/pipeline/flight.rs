@@ -3,12 +3,11 @@
 //! An entry is made before the claim goes to the store and stays until the store has confirmed the completion, so
 //! that no two copies here ever ask the store for one event at the same time. A follower never forwards.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(test))]
 use std::sync::{Mutex, MutexGuard};
 
+use hashbrown::HashTable;
 // A scheduler of the tests decides who goes next at each use of these.
 #[cfg(test)]
 use tests::schedule::{Mutex, MutexGuard, watch};
@@ -23,14 +22,13 @@ use crate::store::Done;
 /// Locks among which the keys are spread: more than any machine has cores that would meet on one.
 const SHARDS: usize = 64;
 
-type Shard = HashMap<EventKey, Arc<Flight>>;
+type Shard = HashTable<(EventKey, Arc<Flight>)>;
 
 /// The events under way in this process.
 #[derive(Debug)]
 pub struct Flights {
     // Std mutexes: held for one look-up, never across an await.
     shards: Vec<Mutex<Shard>>,
-    hasher: RandomState,
     followers_max: usize,
 }
 
@@ -111,16 +109,16 @@ impl Joined {
 
 impl Flights {
     pub fn new(followers_max: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new(), followers_max }
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), followers_max }
     }
 
     /// Joins the event's flight, or opens it. Where `body_matters`, another body is another event.
     pub fn join(self: &Arc<Self>, key: &EventKey, body: BodyDigest, body_matters: bool) -> Joined {
         let mut shard = self.shard(key);
-        let Some(flight) = shard.get(key) else {
+        let Some((_, flight)) = shard.find(key.number(), |(other, _)| other == key) else {
             let progress = watch::Sender::new(Progress { owns_key: false, phase: Phase::Running });
             let flight = Arc::new(Flight { body, progress });
-            shard.insert(key.clone(), Arc::clone(&flight));
+            shard.insert_unique(key.number(), (key.clone(), Arc::clone(&flight)), |(key, _)| key.number());
             return Joined::Lead(Lead { flights: Arc::clone(self), key: key.clone(), flight });
         };
         let has_other_body = flight.body != body;
@@ -138,7 +136,8 @@ impl Flights {
     }
 
     fn shard(&self, key: &EventKey) -> MutexGuard<'_, Shard> {
-        let index = usize::try_from(self.hasher.hash_one(key) % SHARDS as u64).unwrap_or(0);
+        // Other bits than those that a shard places its keys by.
+        let index = usize::try_from((key.number() >> 32) % SHARDS as u64).unwrap_or(0);
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -183,7 +182,9 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.flights.shard(&self.key).remove(&self.key);
+        if let Ok(entry) = self.flights.shard(&self.key).find_entry(self.key.number(), |(key, _)| *key == self.key) {
+            entry.remove();
+        }
         // A leader that ends without a word to those who wait has panicked.
         self.flight.progress.send_if_modified(|progress| {
             let is_open = self.has_followers() && !matches!(progress.phase, Phase::Ended(_));

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -28,11 +29,16 @@ impl Lasting {
         Self { work: Some(Box::pin(work)), tasks: tasks.clone(), _counted: tasks.token() }
     }
 
-    /// Does the work until it has something to tell, or for as long as that is waited for.
-    pub async fn until<T>(mut self, mut told: impl Future<Output = T> + Unpin) -> T {
+    /// Does the work until it has something to tell, or for as long as that is waited for. An error is work that ended without a
+    /// word.
+    pub async fn until<T>(mut self, mut told: oneshot::Receiver<T>) -> Result<T, TryRecvError> {
         std::future::poll_fn(|cx| {
             self.go_on(cx);
-            Pin::new(&mut told).poll(cx)
+            // Nobody but the work tells, so that there is nothing to be woken for when it does.
+            match told.try_recv() {
+                Err(TryRecvError::Empty) => Poll::Pending,
+                told => Poll::Ready(told),
+            }
         })
         .await
     }
@@ -64,8 +70,6 @@ impl fmt::Debug for Lasting {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
-
     use super::*;
 
     /// Work that waits for a word, says one, waits for another and says one more.

@@ -3,7 +3,6 @@
 //! One number tells all: when the next one would be due if they came evenly. Whoever comes no more than a whole time before
 //! that is let in. (This is the generic cell rate algorithm.)
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -63,7 +62,6 @@ pub struct FailurePaces {
     began: Instant,
     rate: Rate,
     cells: Box<[AtomicU64]>,
-    placed_by: RandomState,
 }
 
 /// Enough that a thousand events that fail each second do not meet; 128 KiB.
@@ -72,7 +70,7 @@ const CELLS: usize = 1 << 14;
 impl FailurePaces {
     pub fn new(rate: Rate) -> Self {
         let cells = std::iter::repeat_with(AtomicU64::default).take(CELLS).collect();
-        Self { began: Instant::now(), rate, cells, placed_by: RandomState::new() }
+        Self { began: Instant::now(), rate, cells }
     }
 
     /// An attempt at the event failed.
@@ -88,8 +86,7 @@ impl FailurePaces {
     }
 
     fn cell(&self, key: &EventKey) -> &AtomicU64 {
-        let place = self.placed_by.hash_one(key.as_str()) as usize % CELLS;
-        &self.cells[place]
+        &self.cells[key.number() as usize % CELLS]
     }
 }
 

@@ -127,7 +127,7 @@ impl Upstreams {
     ) -> Result<(Response<Incoming>, Used), ForwardError> {
         let pool = self.pool(upstream);
         loop {
-            let mut line = match pool.take().await {
+            let mut line = match pool.take() {
                 Some(line) if patience.stop.is_cancelled() => {
                     drop(line);
                     return Err(ForwardError::NotSent(NotSent::Stopping));

@@ -2,7 +2,6 @@
 //! does: the store knows better, for instance that an operator has forgotten one of them.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,8 +19,6 @@ const OVERHEAD_BYTES: usize = 240;
 pub struct Recent {
     // A std mutex: held for one look-up, never across an await.
     shelf: Mutex<Shelf>,
-    /// An id may be of anybody's choice, where the signature leaves it out: nobody shall know which of them meet in the table.
-    hashed_by: RandomState,
     bytes_max: usize,
 }
 
@@ -40,28 +37,26 @@ struct Shelf {
 #[derive(Debug)]
 struct Kept {
     key: EventKey,
-    hash: u64,
     done: Done,
     until: Instant,
 }
 
 impl Recent {
     pub fn new(bytes_max: usize) -> Self {
-        Self { shelf: Mutex::default(), hashed_by: RandomState::new(), bytes_max }
+        Self { shelf: Mutex::default(), bytes_max }
     }
 
     /// Keeps a completion, for as long as the store would at most.
     pub fn put(&self, key: &EventKey, done: Done, retention: Duration) {
-        let kept = Kept { key: key.clone(), hash: self.hashed_by.hash_one(key), done, until: Instant::now() + retention };
+        let kept = Kept { key: key.clone(), done, until: Instant::now() + retention };
         let mut shelf = self.shelf();
         shelf.put(kept);
         while shelf.bytes > self.bytes_max && shelf.drop_oldest() {}
     }
 
     pub fn get(&self, key: &EventKey) -> Option<Done> {
-        let hash = self.hashed_by.hash_one(key);
         let shelf = self.shelf();
-        let kept = &shelf.row[shelf.place(hash, key)?];
+        let kept = &shelf.row[shelf.place(key)?];
         (kept.until > Instant::now()).then(|| kept.done.clone())
     }
 
@@ -75,28 +70,28 @@ impl Recent {
 }
 
 impl Shelf {
-    fn place(&self, hash: u64, key: &EventKey) -> Option<usize> {
-        let number = self.numbers.find(hash, |number| self.row[number - self.gone].key == *key)?;
+    fn place(&self, key: &EventKey) -> Option<usize> {
+        let number = self.numbers.find(key.number(), |number| self.row[number - self.gone].key == *key)?;
         Some(number - self.gone)
     }
 
     fn put(&mut self, kept: Kept) {
         self.bytes += kept.bytes();
-        if let Some(place) = self.place(kept.hash, &kept.key) {
+        if let Some(place) = self.place(&kept.key) {
             let before = std::mem::replace(&mut self.row[place], kept);
             self.bytes -= before.bytes();
             return;
         }
         let Self { row, gone, numbers, .. } = self;
-        let (hash, number) = (kept.hash, *gone + row.len());
+        let (hash, number) = (kept.key.number(), *gone + row.len());
         row.push_back(kept);
-        numbers.insert_unique(hash, number, |number| row[number - *gone].hash);
+        numbers.insert_unique(hash, number, |number| row[number - *gone].key.number());
     }
 
     /// Tells whether there was one.
     fn drop_oldest(&mut self) -> bool {
         let Some(oldest) = self.row.pop_front() else { return false };
-        if let Ok(entry) = self.numbers.find_entry(oldest.hash, |number| *number == self.gone) {
+        if let Ok(entry) = self.numbers.find_entry(oldest.key.number(), |number| *number == self.gone) {
             entry.remove();
         }
         self.gone += 1;

@@ -1,6 +1,7 @@
 //! What the store dedupes on: namespace, provider and event id in one string.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -12,8 +13,15 @@ use crate::scheme::json::feed;
 ///
 /// Namespace and provider come from the configuration, which keeps colons out of them; an id that could be mistaken
 /// for a delimiter or for another id is written as a tilde and a digest.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EventKey(Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventKey {
+    text: Arc<str>,
+    /// Made once, for all the tables that know events by their keys.
+    number: u64,
+}
+
+/// An id may be of anybody's choice, where the signature leaves it out: nobody shall know which of them meet in a table.
+static NUMBERED_BY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Longer ids are digested, so that keys stay short.
 const READABLE_BYTES_MAX: usize = 128;
@@ -28,17 +36,17 @@ impl EventKey {
         for part in [namespace, ":", provider, ":", id] {
             key.push_str(part);
         }
-        Self(key.into())
+        Self::stored(&key)
     }
 
     /// The key of an event that shares its id with another of a different body.
     pub fn with_digest(&self, digest: BodyDigest) -> Self {
-        Self(format!("{}:{digest}", self.0).into())
+        Self::stored(&format!("{}:{digest}", self.text))
     }
 
     /// The key of an event that has no id but what is signed. No id is written so.
     pub fn of_signed(namespace: &str, provider: &str, signed: BodyDigest) -> Self {
-        Self(format!("{namespace}:{provider}:={signed}").into())
+        Self::stored(&format!("{namespace}:{provider}:={signed}"))
     }
 
     /// The cell that says to which event signed bytes belong; no event's key.
@@ -61,33 +69,38 @@ impl EventKey {
 
     /// The same with a tag before the id, by which a Cluster keeps it beside other keys.
     pub fn tagged(&self, tag: &str) -> Self {
-        let mut parts = self.0.splitn(3, ':');
+        let mut parts = self.text.splitn(3, ':');
         let (namespace, provider, id) = (parts.next(), parts.next(), parts.next());
         let [namespace, provider, id] = [namespace, provider, id].map(Option::unwrap_or_default);
-        Self(format!("{namespace}:{provider}:{tag}:{id}").into())
+        Self::stored(&format!("{namespace}:{provider}:{tag}:{id}"))
     }
 
     /// The same without a tag.
     pub fn untagged(&self) -> Self {
-        let mut parts = self.0.splitn(3, ':');
+        let mut parts = self.text.splitn(3, ':');
         let (namespace, provider) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         Self::of(namespace, provider, self.id())
     }
 
     /// What stands behind namespace and provider, neither of which has a colon, and behind a tag.
     pub fn id(&self) -> &str {
-        let id = self.0.splitn(3, ':').nth(2).unwrap_or_default();
+        let id = self.text.splitn(3, ':').nth(2).unwrap_or_default();
         let behind = id.strip_prefix('{').and_then(|tagged| tagged.split_once("}:"));
         behind.map_or(id, |(_, id)| id)
     }
 
     /// The key of an entry, as a store has it.
     pub fn stored(key: &str) -> Self {
-        Self(key.into())
+        Self { number: NUMBERED_BY.hash_one(key), text: key.into() }
+    }
+
+    /// The same for equal keys in one process, and for hardly any others.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 

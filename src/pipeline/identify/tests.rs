@@ -190,7 +190,7 @@ fn different_ids_never_share_a_key_or_a_written_form() {
         let (display, key) = (id.display().to_owned(), EventKey::new("n", "p", &id));
         assert_eq!(EventId::parse(&display).as_ref(), Some(&id), "{display}");
         assert!(display.bytes().all(|b| (b'!'..=b'~').contains(&b)));
-        assert_eq!(*keys.entry(key).or_insert_with(|| id.clone()), id);
+        assert_eq!(*keys.entry(key.as_str().to_owned()).or_insert_with(|| id.clone()), id);
         assert_eq!(*displays.entry(display).or_insert_with(|| id.clone()), id);
     }
 }

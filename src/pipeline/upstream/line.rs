@@ -5,7 +5,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -75,7 +75,8 @@ impl Line {
         let mut answer = pin!(sender.try_send_request(request));
         std::future::poll_fn(|cx| {
             drive(driver, cx);
-            match answer.as_mut().poll(cx) {
+            // The answer comes from there alone, so that there is nothing to be woken for when it does.
+            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Pending if read.load(Relaxed) > HEAD_BYTES_MAX => Poll::Ready(Err(NoAnswer::Interim)),
                 polled => polled.map_err(NoAnswer::from),
             }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http_body::{Body, Frame};
@@ -32,10 +32,10 @@ struct Idle {
 
 impl Pool {
     /// The idle connection used last, if it can take a request.
-    pub async fn take(&self) -> Option<Line> {
+    pub fn take(&self) -> Option<Line> {
         while let Some(mut line) = self.newest() {
             // It was ready when it was put back, so one that is not has been closed meanwhile, or has got what nobody asked for.
-            if std::future::poll_fn(|cx| Poll::Ready(line.poll_ready(cx))).await == Poll::Ready(true) {
+            if line.poll_ready(&mut Context::from_waker(Waker::noop())) == Poll::Ready(true) {
                 return Some(line);
             }
         }
