@@ -1,5 +1,7 @@
 //! One event from its claim to its settlement, with or without its sender: claim and forward here, what follows in
 //! `settling`.
+//!
+//! What is rare is boxed: an event's future has room for everything it may come to wait for, and is as large as the largest.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -156,10 +158,13 @@ impl Pipeline {
             Standing::Unclaimed { mark } => return Ok(Permit::without_claim(*mark)),
             Standing::Keyed { key, .. } | Standing::Conflicting { key, .. } => key,
         };
-        let former = match self.known_from_queue(event, key).await {
-            Ok(former) => former,
-            Err(_) if provider.dedupe == Dedupe::Observe => Some(Mark::Observe),
-            Err(ending) => return Err(ending),
+        let former = match event.route.was_queued().then(|| Box::pin(self.known_from_queue(event, key))) {
+            None => None,
+            Some(known) => match known.await {
+                Ok(former) => former,
+                Err(_) if provider.dedupe == Dedupe::Observe => Some(Mark::Observe),
+                Err(ending) => return Err(ending),
+            },
         };
         let terms = Terms {
             lease: provider.lease,
@@ -174,7 +179,7 @@ impl Pipeline {
         if let Ok((ClaimOutcome::Done(done), keeper)) = &claimed
             && event.is_bypassed()
         {
-            claimed = self.claim_again(event, key, &terms, done, *keeper).await;
+            claimed = Box::pin(self.claim_again(event, key, &terms, done, *keeper)).await;
         }
         audience.facts.store = asked.elapsed();
         let (outcome, keeper) = match claimed {
@@ -195,8 +200,8 @@ impl Pipeline {
             ClaimOutcome::Claimed { claim, earlier } => {
                 Failpoint::AfterClaim.reach().await;
                 let replayed = match keeper {
-                    Keeper::Store => self.guard(event, &claim).await,
-                    Keeper::Process => Ok(None),
+                    Keeper::Store if event.signed.is_some() => Box::pin(self.guard(event, &claim)).await,
+                    Keeper::Store | Keeper::Process => Ok(None),
                 };
                 audience.facts.store = asked.elapsed();
                 let replayed = replayed?;
@@ -221,14 +226,14 @@ impl Pipeline {
                 (Some(permit), _) => Ok(permit),
                 (None, InFlight::Wait) => {
                     let (waiting, _step) = (Instant::now(), event.trace.step("wait"));
-                    let ending = self.await_elsewhere(self.kept_by(keeper), key, audience).await;
+                    let ending = Box::pin(self.await_elsewhere(self.kept_by(keeper), key, audience)).await;
                     audience.facts.waited = waiting.elapsed();
                     Err(ending)
                 }
                 (None, InFlight::Retry) => Err(Ending::Refused(Refusal::InFlight { retry_after: lease_left })),
                 (None, InFlight::Ack) => Err(Ending::Acked),
             },
-            ClaimOutcome::Conflict(entry) => match self.conflict(event, self.kept_by(keeper), key, &entry).await {
+            ClaimOutcome::Conflict(entry) => match Box::pin(self.conflict(event, self.kept_by(keeper), key, &entry)).await {
                 refused @ Ending::Refused(Refusal::Conflict) => observed().ok_or(refused),
                 ending => Err(ending),
             },
@@ -238,8 +243,10 @@ impl Pipeline {
     /// What is known of the event from when the provider was in queue mode, or the doubt that is left of it.
     async fn known_from_queue(&self, event: &Event, key: &EventKey) -> Result<Option<Mark>, Ending> {
         let route = &event.route;
-        let before = route.was_queued().then(|| self.store.key_in(&route.lane, key)).filter(|before| before != key);
-        let Some(before) = before else { return Ok(None) };
+        let before = self.store.key_in(&route.lane, key);
+        if before == *key {
+            return Ok(None);
+        }
         match self.former(event, &before).await {
             Ok(Former::Nothing) => Ok(None),
             Ok(Former::Doubt(mark)) => Ok(Some(mark)),
@@ -258,7 +265,9 @@ impl Pipeline {
         let here = |outcome| (outcome, Keeper::Process);
         // What this process has done on its own comes first: a store that cannot be told of it would take the event for new.
         let claimed = match self.reserve.write_back(key, &self.store).await {
-            Ok(WrittenBack::ClaimedHere) => return self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
+            Ok(WrittenBack::ClaimedHere) => {
+                return Box::pin(self.reserve.claim(key, terms)).await.map(here).map_err(NoClaim::Refuse);
+            }
             Ok(written) => {
                 self.telemetry.written_back(written);
                 self.telemetry.store(StoreOp::Claim, self.store.claim(key, terms)).await
@@ -288,7 +297,7 @@ impl Pipeline {
             return Ok(here(known));
         }
         match policy {
-            OnStoreDown::Local => self.reserve.claim(key, terms).await.map(here).map_err(NoClaim::Refuse),
+            OnStoreDown::Local => Box::pin(self.reserve.claim(key, terms)).await.map(here).map_err(NoClaim::Refuse),
             OnStoreDown::Closed | OnStoreDown::Open => Err(NoClaim::Refuse(error)),
         }
     }
@@ -425,9 +434,9 @@ impl Pipeline {
                 route.watch.succeeded_at(hold.claim().attempt());
                 self.complete(hold, &call, sent, audience).await;
             }
-            (Some(hold), Settlement::Fail { doubt }) => self.release(hold, doubt, &call, sent, audience).await,
+            (Some(hold), Settlement::Fail { doubt }) => Box::pin(self.release(hold, doubt, &call, sent, audience)).await,
             (Some(_), settlement @ Settlement::Hold) | (None, settlement) => {
-                let spoken = self.listen(&call, sent).await;
+                let spoken = Box::pin(self.listen(&call, sent)).await;
                 audience.tell(spoken.conclude(&call, settlement, true));
             }
         }

@@ -46,14 +46,19 @@ impl Pipeline {
     }
 
     /// Reads an answer as far as one is kept.
-    pub(crate) async fn read_answer(&self, response: Response<Incoming>, used: Used, deadline: Instant) -> Answer {
+    pub(crate) fn read_answer(
+        &self,
+        response: Response<Incoming>,
+        used: Used,
+        deadline: Instant,
+    ) -> impl Future<Output = Answer> + use<'_> {
         let limits = &self.config().limits;
         let kept_max = usize::try_from(limits.answer.0).unwrap_or(usize::MAX);
-        let measure = || Measure {
+        let measure = move || Measure {
             left: limits.answer_max.0.saturating_sub(limits.answer.0),
             exceeded: self.telemetry.metrics.limited(Limit::Answer).clone(),
         };
-        Answer::read(response, used, kept_max, measure, deadline).await
+        Answer::read(response, used, kept_max, measure, deadline)
     }
 
     /// The consumer accepted the event: the store and the sender are told at the same time.
@@ -63,14 +68,15 @@ impl Pipeline {
         let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
         let early = match call.provider.on_duplicate {
-            OnDuplicate::Replay => Ok(hold.during(pin!(self.listen(call, sent)), &self.telemetry).await),
+            OnDuplicate::Replay => Ok(hold.during(Box::pin(self.listen(call, sent)).as_mut(), &self.telemetry).await),
             OnDuplicate::Ok => Err(sent),
         };
         let reply = early.as_ref().ok().and_then(Spoken::to_store);
         let done = store::done(claim, status.as_u16(), now(), reply);
         self.reserve.recent.put(&claim.key, done.clone(), claim.retention());
         let confirmed = Notify::new();
-        let completing = async {
+        // Pinned, both of them: joined as they are, each would be held twice.
+        let completing = pin!(async {
             Failpoint::BeforeComplete.reach().await;
             let step = call.trace.step("settle");
             self.complete_until_stored(hold, done).await;
@@ -78,10 +84,10 @@ impl Pipeline {
             Failpoint::AfterComplete.reach().await;
             confirmed.notify_one();
             if let Some(main) = &call.main {
-                self.keep(hold.store(), main, claim.retention()).await;
+                Box::pin(self.keep(hold.store(), main, claim.retention())).await;
             }
-        };
-        let replying = async {
+        });
+        let replying = pin!(async {
             let spoken = match early {
                 Ok(spoken) => spoken,
                 Err(sent) => self.listen(call, sent).await,
@@ -94,7 +100,7 @@ impl Pipeline {
             }
             let is_shared = audience.shares_success(call.provider.on_duplicate);
             audience.tell(spoken.conclude(call, Settlement::Complete, is_shared))
-        };
+        });
         // The lead is held until the store has confirmed: till then only this process knows that a copy is a duplicate.
         let ((), _lead) = tokio::join!(completing, replying);
     }
@@ -112,7 +118,7 @@ impl Pipeline {
         // What is signed was another event's, which may have taken effect: so may the next attempt at this one be a second.
         let doubt = doubt.or(call.mark.filter(|mark| *mark == Mark::Replay));
         let (released, when_released) = oneshot::channel();
-        let releasing = async {
+        let releasing = pin!(async {
             Failpoint::BeforeRelease.reach().await;
             let step = call.trace.step("settle");
             let done = self.fail_until_stored(hold, status, doubt).await;
@@ -120,8 +126,8 @@ impl Pipeline {
             Failpoint::AfterRelease.reach().await;
             // Nobody waits for it any more once the sender has been told.
             let _ = released.send(done);
-        };
-        let replying = async {
+        });
+        let replying = pin!(async {
             let asked = Instant::now();
             let (released, spoken) = tokio::join!(timeout(RELEASE_WAIT, when_released), self.listen(call, sent));
             audience.facts.store += asked.elapsed().min(RELEASE_WAIT);
@@ -131,7 +137,7 @@ impl Pipeline {
                 // The event is open for the next delivery from now on: the lead is not kept.
                 _ => drop(audience.tell(spoken.conclude(call, Settlement::Fail { doubt }, true))),
             }
-        };
+        });
         tokio::join!(releasing, replying);
     }
 

@@ -106,6 +106,12 @@ impl Claim {
     pub fn since(&self) -> Instant {
         self.since
     }
+
+    /// Nobody had claimed the event, as far as the store knows.
+    fn into_first(self) -> ClaimOutcome {
+        let earlier = if self.held.doubt.is_some() { Earlier::Unknown } else { Earlier::None };
+        ClaimOutcome::Claimed { claim: self, earlier }
+    }
 }
 
 /// What is known of earlier attempts at a claimed event.
@@ -236,40 +242,53 @@ impl<C: Cells> Store<C> {
         let token = Token::random().map_err(|error| StoreError::new(StoreErrorKind::Local, error))?;
         let (retention, doubt) = (whole_seconds(terms.retention), terms.doubt);
         let first = Claimed { token, lease: terms.lease, retention, attempt: 1, doubt, body: terms.body, at: entry::now() };
-        let claim = |held: Claimed, stored: Bytes| Claim { key: key.clone(), held, stored, since };
         let stored = first.encode();
-        let put_first = async || {
-            let held = self.breaker.guard(self.cells.put_new(key.as_str(), stored.clone(), retention)).await;
-            held.map_err(|error| ClaimError::after(error, || claim(first.clone(), stored.clone())))
-        };
-        let mut turns = 0..TURNS;
-        let mut seen = put_first().await?;
-        while let Some(value) = seen {
-            let takeover = match judge(decode(&value)?, &first, terms) {
-                Verdict::Done(done) => return Ok(ClaimOutcome::Done(done)),
-                Verdict::Queued(queued) => return Ok(ClaimOutcome::Queued(queued)),
-                Verdict::Conflict(entry) => return Ok(ClaimOutcome::Conflict(entry)),
-                Verdict::Take(takeover) => takeover,
-            };
+        let put = self.breaker.guard(self.cells.put_new(key.as_str(), stored.clone(), retention)).await;
+        let claim = Claim { key: key.clone(), held: first, stored, since };
+        match put {
+            Ok(None) => Ok(claim.into_first()),
+            // Boxed: most events are new, or done, and need not have room for a takeover.
+            Ok(Some(value)) => match judge(decode(&value)?, &claim.held, terms) {
+                Verdict::Take(takeover) => Box::pin(self.take_over(claim, value, takeover, terms)).await,
+                Verdict::Known(outcome) => Ok(outcome),
+            },
+            Err(error) => Err(ClaimError::after(error, || claim)),
+        }
+    }
+
+    /// Takes the place of an attempt that failed, or whose lease is over. Others may be about to do the same.
+    async fn take_over(
+        &self,
+        first: Claim,
+        mut value: Bytes,
+        mut takeover: Takeover,
+        terms: &Terms,
+    ) -> Result<ClaimOutcome, ClaimError> {
+        let (key, retention) = (&first.key, first.held.retention);
+        for _ in 0..TURNS {
             let next = takeover.next.encode();
             let change = Change { from: value, to: next.clone(), life: retention, at_age: takeover.at_age };
             let swapped = self.breaker.guard(self.cells.swap(key.as_str(), change)).await;
-            let swapped = swapped.map_err(|error| ClaimError::after(error, || claim(takeover.next.clone(), next.clone())))?;
-            seen = match swapped {
-                Swapped::Written => {
-                    return Ok(ClaimOutcome::Claimed { claim: claim(takeover.next, next), earlier: takeover.earlier });
+            let (held, earlier) = (takeover.next, takeover.earlier);
+            let claim = || Claim { key: key.clone(), held, stored: next, since: first.since };
+            let seen = match swapped {
+                Err(error) => return Err(ClaimError::after(error, claim)),
+                Ok(Swapped::Written) => return Ok(ClaimOutcome::Claimed { claim: claim(), earlier }),
+                Ok(Swapped::Young(lease_left)) => return Ok(ClaimOutcome::InFlight { lease_left }),
+                Ok(Swapped::Differs(Some(other))) => Some(other),
+                Ok(Swapped::Differs(None)) => {
+                    let put = self.breaker.guard(self.cells.put_new(key.as_str(), first.stored.clone(), retention)).await;
+                    put.map_err(|error| ClaimError::after(error, || first.clone()))?
                 }
-                Swapped::Young(lease_left) => return Ok(ClaimOutcome::InFlight { lease_left }),
-                Swapped::Differs(Some(other)) => Some(other),
-                Swapped::Differs(None) => put_first().await?,
             };
-            if turns.next().is_none() {
-                // Others keep changing the entry, so others are at work on it.
-                return Ok(ClaimOutcome::InFlight { lease_left: terms.lease });
-            }
+            let Some(seen) = seen else { return Ok(first.into_first()) };
+            (value, takeover) = match judge(decode(&seen)?, &first.held, terms) {
+                Verdict::Take(takeover) => (seen, takeover),
+                Verdict::Known(outcome) => return Ok(outcome),
+            };
         }
-        let earlier = if doubt.is_some() { Earlier::Unknown } else { Earlier::None };
-        Ok(ClaimOutcome::Claimed { claim: claim(first, stored), earlier })
+        // Others keep changing the entry, so others are at work on it.
+        Ok(ClaimOutcome::InFlight { lease_left: terms.lease })
     }
 
     /// Takes back a claim that was never used. Does nothing where another entry has taken its place.
@@ -463,9 +482,7 @@ impl From<StoreError> for ClaimError {
 }
 
 enum Verdict {
-    Done(Done),
-    Queued(Queued),
-    Conflict(Entry),
+    Known(ClaimOutcome),
     Take(Takeover),
 }
 
@@ -478,11 +495,11 @@ struct Takeover {
 /// What an entry means to a new claim. Whether a lease is over, only the store can tell: `at_age` asks it.
 fn judge(entry: Entry, first: &Claimed, terms: &Terms) -> Verdict {
     if terms.body_matters && entry.body() != terms.body {
-        return Verdict::Conflict(entry);
+        return Verdict::Known(ClaimOutcome::Conflict(entry));
     }
     let (attempt, doubt, at_age) = match entry {
-        Entry::Done(done) => return Verdict::Done(done),
-        Entry::Queued(queued) => return Verdict::Queued(queued),
+        Entry::Done(done) => return Verdict::Known(ClaimOutcome::Done(done)),
+        Entry::Queued(queued) => return Verdict::Known(ClaimOutcome::Queued(queued)),
         // What is there may be older than what was lost: a success may have followed the failure.
         Entry::Failed(failed) => (failed.attempt, failed.doubt.or(terms.doubt), None),
         Entry::Claimed(claimed) => (claimed.attempt, claimed.doubt.or(Some(Mark::Unknown)), Some(lease_over(&claimed))),

@@ -110,6 +110,11 @@ impl Reserve {
         if !self.in_use.load(Ordering::SeqCst) {
             return Ok(WrittenBack::Nothing);
         }
+        // Boxed: as a rule there is nothing to be told, and no room is needed for it.
+        Box::pin(self.write_back_held(key, store)).await
+    }
+
+    async fn write_back_held(&self, key: &EventKey, store: &Store) -> Result<WrittenBack, StoreError> {
         let Some(held) = self.cells.read(key.as_str()).await? else { return Ok(WrittenBack::Nothing) };
         let Some(seen) = self.local.look(key).await? else { return Ok(WrittenBack::Nothing) };
         let result = match seen.entry {

@@ -50,7 +50,9 @@ impl Call {
     pub async fn send(&self, to: &ConnectionManager, asking: bool) -> Result<Value, RedisError> {
         match (send(to, &self.command, asking).await, self.script) {
             // In full at once, not loaded first: one way there, and nothing that could be forgotten again in between.
-            (Err(error), Some(script)) if fault::code(&error) == "NOSCRIPT" => send(to, &self.in_full(script), asking).await,
+            (Err(error), Some(script)) if fault::code(&error) == "NOSCRIPT" => {
+                Box::pin(async move { send(to, &self.in_full(script), asking).await }).await
+            }
             (answer, _) => answer,
         }
     }
@@ -72,7 +74,11 @@ async fn send(to: &ConnectionManager, command: &Cmd, asking: bool) -> Result<Val
     if !asking {
         return link.send_packed_command(command).await?.extract_error();
     }
-    // In one write: the connection is shared, and ASKING counts for whichever command comes next on it.
+    Box::pin(send_asking(link, command)).await
+}
+
+/// In one write: the connection is shared, and ASKING counts for whichever command comes next on it.
+async fn send_asking(mut link: ConnectionManager, command: &Cmd) -> Result<Value, RedisError> {
     let mut pair = redis::pipe();
     pair.cmd("ASKING").add_command(command.clone());
     let mut answers = link.req_packed_commands(&pair, 1, 1).await?;

@@ -121,10 +121,10 @@ impl RedisCells {
 
     /// Makes one call before the deadline, again and again while its failure may pass.
     async fn ask<T: FromRedisValue>(&self, to: To<'_>, call: Call, deadline: Instant) -> Result<T, StoreError> {
-        // The usual call has one server to go to, which answers. Whatever else may happen takes the long way, which is boxed:
-        // every future of a delivery would otherwise have room for it, and be moved with it.
+        // The usual call has one server to go to, which answers. Whatever else may happen takes the long way. Both are boxed:
+        // every future of a delivery would otherwise have room for them, and be moved with them.
         if let Some(node) = self.link.at_hand(to) {
-            match timeout_at(self.try_until(deadline), call.send(&node.connection, false)).await {
+            match timeout_at(self.try_until(deadline), Box::pin(call.send(&node.connection, false))).await {
                 Ok(Ok(value)) => return read(value),
                 Ok(Err(error)) => self.link.heed(&node, error).map_or(Ok(()), Err).map_err(store_error)?,
                 Err(_) => self.link.doubt(),
@@ -178,7 +178,7 @@ impl RedisCells {
                 other => return other,
             }
         }
-        self.ask(To::Key(key), script(), deadline).await
+        Box::pin(self.ask(To::Key(key), script(), deadline)).await
     }
 
     /// Goes on where the server has refused a write because it is full. What it says then matters less.
@@ -190,7 +190,7 @@ impl RedisCells {
         deadline: Instant,
     ) -> Result<T, StoreError> {
         match refused {
-            Err(error) if error.is_full() => self.ask(To::Key(key), call(), deadline).await.or(Err(error)),
+            Err(error) if error.is_full() => Box::pin(self.ask(To::Key(key), call(), deadline)).await.or(Err(error)),
             other => other,
         }
     }
@@ -276,7 +276,7 @@ impl Cells for RedisCells {
         let script = || put_script(&PUT_NEW, key, &value, life);
         let held = match self.ask_or_script(key, command, script, deadline).await {
             // A full server refuses the command also where the cell is taken.
-            Err(error) if error.is_full() => Some(self.read_until(key, deadline).await?.ok_or(error)?.value),
+            Err(error) if error.is_full() => Some(Box::pin(self.read_until(key, deadline)).await?.ok_or(error)?.value),
             held => held?,
         };
         Ok(held.filter(|held| *held != value))
