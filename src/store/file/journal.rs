@@ -17,16 +17,20 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use super::health::Health;
-use super::writer::Answer;
+use super::rounds::{Back, Settled};
+use super::writer::Job;
 use crate::failpoint::Failpoint;
 
 /// From one flush to the next, at least: under load the completions of this long share a flush.
-const INTERVAL: Duration = Duration::from_millis(2);
+const INTERVAL: Duration = Duration::from_millis(4);
 /// Looks at the directory until its newest file can be opened: it may be done with and gone in between.
 const LOOKS: usize = 3;
 
+/// Those of each round whose writes have been committed.
+type Waiters = Vec<(Back, Vec<Job>)>;
+
 pub(super) struct Syncer {
-    waiters: Sender<Vec<Answer>>,
+    waiters: Sender<Waiters>,
     thread: JoinHandle<()>,
 }
 
@@ -40,7 +44,7 @@ impl Syncer {
     }
 
     /// Answers, soon, those whose writes have been committed.
-    pub(super) fn sync(&self, waiters: Vec<Answer>) {
+    pub(super) fn sync(&self, waiters: Waiters) {
         if !waiters.is_empty() {
             // Were the thread gone, the answers would be dropped, and whoever waits would learn that.
             let _ = self.waiters.send(waiters);
@@ -56,25 +60,39 @@ impl Syncer {
     }
 }
 
-fn work(queue: &Receiver<Vec<Answer>>, journal: &mut Journal, health: &Health) {
+fn work(queue: &Receiver<Waiters>, journal: &mut Journal, health: &Health) {
     let mut due = Instant::now();
     while let Ok(mut waiters) = queue.recv() {
-        while let Some(wait) = due.checked_duration_since(Instant::now())
-            && let Ok(more) = queue.recv_timeout(wait)
-        {
-            waiters.extend(more);
+        // Asleep rather than at the queue: whoever comes meanwhile need not wake anybody.
+        if let Some(wait) = due.checked_duration_since(Instant::now()) {
+            thread::sleep(wait);
         }
         waiters.extend(queue.try_iter().flatten());
         due = Instant::now() + INTERVAL;
         let synced = journal.sync();
-        for answer in waiters {
-            // After a failure the kernel may call the next flush a success, though it has dropped what failed.
-            answer(match &synced {
-                Ok(()) => health.check(),
-                Err(error) => Err(health.fail("a flush", error)),
-            });
+        // After a failure the kernel may call the next flush a success, though it has dropped what failed.
+        let outcome = || match &synced {
+            Ok(()) => health.check().err(),
+            Err(error) => Some(health.fail("a flush", error)),
+        };
+        let is_safe = outcome().is_none();
+        for (back, jobs) in joined(waiters) {
+            let errors = if is_safe { Vec::new() } else { jobs.iter().filter_map(|_| outcome()).collect() };
+            back.send(Settled { jobs, errors, ends_round: false });
         }
     }
+}
+
+/// One for each who went between, who may have brought several rounds: nobody is woken twice.
+fn joined(waiters: Waiters) -> Waiters {
+    let mut joined: Waiters = Vec::with_capacity(waiters.len());
+    for (back, jobs) in waiters {
+        match joined.iter_mut().find(|(known, _)| known.is_that_of(&back)) {
+            Some((_, known)) => known.extend(jobs),
+            None => joined.push((back, jobs)),
+        }
+    }
+    joined
 }
 
 struct Journal {
