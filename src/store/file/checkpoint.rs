@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,13 +20,14 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::health::Health;
+use super::journal::Journal;
 use super::tables::{Tables, said};
 
 /// As much of the journal as a start may read: a few hundred milliseconds. The smaller it is, the more often tables are merged.
 const MOST_BYTES: u64 = 16 << 20;
 /// Less than `MOST_BYTES`, but worth a checkpoint when the last one was so long ago: where little comes, a start is quick.
-const SOME_BYTES: u64 = 1 << 20;
-const SOME_TIME: Duration = Duration::from_secs(10);
+const SOME_BYTES: u64 = 2 << 20;
+const SOME_TIME: Duration = Duration::from_secs(30);
 /// So little is read in no time.
 const LITTLE_BYTES: u64 = 256 << 10;
 /// How often it is looked for `SOME_BYTES`, and for the end of what the engine was asked for.
@@ -40,47 +42,47 @@ const NAME: &str = "checkpoint";
 
 /// The thread that makes checkpoints.
 pub(super) struct Checkpoints {
-    tables: Arc<Tables>,
-    directory: PathBuf,
-    health: Health,
+    maker: Arc<Maker>,
     wishes: SyncSender<()>,
     thread: JoinHandle<()>,
-}
-
-impl Checkpoints {
-    pub(super) fn spawn(directory: &Path, tables: &Arc<Tables>, health: &Health) -> io::Result<Self> {
-        let (wishes, queue) = mpsc::sync_channel(1);
-        let (tables, directory, health) = (Arc::clone(tables), directory.to_owned(), health.clone());
-        let maker = Maker { tables: Arc::clone(&tables), directory: directory.clone(), health: health.clone() };
-        let thread = thread::Builder::new().name("store-checkpoint".into()).spawn(move || maker.work(&queue))?;
-        Ok(Self { tables, directory, health, wishes, thread })
-    }
-
-    /// After a commit: one is made, soon, where the journal has become long.
-    pub(super) fn make_if_due(&self) {
-        if self.tables.journaled() >= MOST_BYTES {
-            // Where it is full, somebody has wished for it already.
-            let _ = self.wishes.try_send(());
-        }
-    }
-
-    /// The last one, unless there is next to nothing to read; and the end of the thread.
-    pub(super) fn finish(self) {
-        drop(self.wishes);
-        if self.thread.join().is_err() {
-            tracing::error!("the store's thread for checkpoints has panicked");
-        }
-        if self.tables.journaled() >= LITTLE_BYTES {
-            let maker = Maker { tables: self.tables, directory: self.directory, health: self.health };
-            maker.make(PATIENCE_AT_CLOSE);
-        }
-    }
 }
 
 struct Maker {
     tables: Arc<Tables>,
     directory: PathBuf,
     health: Health,
+    is_closing: AtomicBool,
+}
+
+impl Checkpoints {
+    pub(super) fn spawn(directory: &Path, tables: &Arc<Tables>, health: &Health) -> io::Result<Self> {
+        let (wishes, queue) = mpsc::sync_channel(1);
+        let (tables, directory, health) = (Arc::clone(tables), directory.to_owned(), health.clone());
+        let maker = Arc::new(Maker { tables, directory, health, is_closing: AtomicBool::new(false) });
+        let worker = Arc::clone(&maker);
+        let thread = thread::Builder::new().name("store-checkpoint".into()).spawn(move || worker.work(&queue))?;
+        Ok(Self { maker, wishes, thread })
+    }
+
+    /// After a commit: one is made, soon, where the journal has become long.
+    pub(super) fn make_if_due(&self) {
+        if self.maker.tables.journaled() >= MOST_BYTES {
+            // Where it is full, somebody has wished for it already.
+            let _ = self.wishes.try_send(());
+        }
+    }
+
+    /// The end of the thread, and the last checkpoint, unless there is next to nothing to read.
+    pub(super) fn finish(self) {
+        self.maker.is_closing.store(true, Ordering::Relaxed);
+        drop(self.wishes);
+        if self.thread.join().is_err() {
+            tracing::error!("the store's thread for checkpoints has panicked");
+        }
+        if self.maker.tables.journaled() >= LITTLE_BYTES {
+            self.maker.make(|began| began.elapsed() < PATIENCE_AT_CLOSE);
+        }
+    }
 }
 
 impl Maker {
@@ -94,32 +96,37 @@ impl Maker {
             };
             let least = if is_wished { MOST_BYTES } else { SOME_BYTES };
             if self.tables.journaled() >= least && (is_wished || last.elapsed() >= SOME_TIME) {
-                self.make(PATIENCE);
+                // Whoever closes the store makes another.
+                self.make(|began| began.elapsed() < PATIENCE && !self.is_closing.load(Ordering::Relaxed));
                 last = Instant::now();
             }
         }
     }
 
-    fn make(&self, patience: Duration) {
+    /// `goes_on` is asked as long as the engine is at work.
+    fn make(&self, goes_on: impl Fn(Instant) -> bool) {
         // What the disk holds after a failure is not known, and is for the next start to find out.
         if self.health.check().is_err() {
             return;
         }
-        match self.try_make(Instant::now() + patience) {
-            Ok(()) => {}
-            Err(error) => tracing::warn!(%error, "the journal could not be shortened: the next start takes longer"),
+        if let Err(error) = self.try_make(goes_on) {
+            tracing::warn!(%error, "the journal could not be shortened: the next start takes longer");
         }
     }
 
-    fn try_make(&self, until: Instant) -> Result<(), String> {
+    fn try_make(&self, goes_on: impl Fn(Instant) -> bool) -> Result<(), String> {
+        let began = Instant::now();
         let journaled = self.tables.journaled();
         let number = self.tables.next_number();
+        // The engine does so too, before it writes a table, and lets nobody write meanwhile: then little is left to do.
+        let mut journal = Journal::new(&self.directory);
+        journal.newest().and_then(|newest| newest.sync_all()).map_err(|error| self.health.fail("a flush", &error).to_string())?;
         self.tables.flush().map_err(|error| said(&error))?;
         while !self.tables.is_flushed() {
-            if Instant::now() > until || self.health.check().is_err() {
+            if !goes_on(began) {
                 return Err("the engine has not written its tables in time".into());
             }
-            thread::sleep(STEP);
+            thread::park_timeout(STEP);
         }
         note(&self.directory, number).map_err(|error| error.to_string())?;
         self.tables.forget_journaled(journaled);

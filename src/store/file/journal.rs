@@ -37,7 +37,7 @@ pub(super) struct Syncer {
 impl Syncer {
     pub(super) fn spawn(directory: &Path, health: Health) -> io::Result<Self> {
         let (waiters, queue) = mpsc::channel();
-        let mut journal = Journal { directory: directory.to_owned(), newest: None };
+        let mut journal = Journal::new(directory);
         let work = move || work(&queue, &mut journal, &health);
         let thread = thread::Builder::new().name("store-syncer".into()).spawn(work)?;
         Ok(Self { waiters, thread })
@@ -63,9 +63,11 @@ impl Syncer {
 fn work(queue: &Receiver<Waiters>, journal: &mut Journal, health: &Health) {
     let mut due = Instant::now();
     while let Ok(mut waiters) = queue.recv() {
-        // Asleep rather than at the queue: whoever comes meanwhile need not wake anybody.
-        if let Some(wait) = due.checked_duration_since(Instant::now()) {
-            thread::sleep(wait);
+        // Not at the queue: whoever comes meanwhile need not wake anybody.
+        while let wait = due.saturating_duration_since(Instant::now())
+            && !wait.is_zero()
+        {
+            thread::park_timeout(wait);
         }
         waiters.extend(queue.try_iter().flatten());
         due = Instant::now() + INTERVAL;
@@ -95,20 +97,25 @@ fn joined(waiters: Waiters) -> Waiters {
     joined
 }
 
-struct Journal {
+pub(super) struct Journal {
     directory: PathBuf,
     /// Kept open while it is the newest.
     newest: Option<(u64, File)>,
 }
 
 impl Journal {
+    pub(super) fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), newest: None }
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         Failpoint::BeforeSync.pass()?;
         self.newest()?.sync_data()?;
         Failpoint::AfterSync.pass()
     }
 
-    fn newest(&mut self) -> io::Result<&File> {
+    /// The one that is being written.
+    pub(super) fn newest(&mut self) -> io::Result<&File> {
         let mut looks = 1..LOOKS;
         let newest = loop {
             let number = newest_number(&self.directory)?;

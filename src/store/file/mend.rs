@@ -71,9 +71,12 @@ pub(super) fn mend(directory: &Path) -> Result<u64, StoreError> {
         left += (looked.whole - looked.needless) as u64;
         needless.extend((looked.needless > 0).then_some((directory.join(name), looked)));
     }
-    // Only once all of them are known to be whole.
+    // Only once all of them are known to be whole. Without room for it, the engine reads what it need not.
     for (path, looked) in needless {
-        take_out(&path, looked).map_err(|error| local(&path, &error))?;
+        if let Err(error) = take_out(&path, looked) {
+            tracing::warn!(%error, path = %path.display(), "the journal could not be shortened: this start takes longer");
+            left += looked.needless as u64;
+        }
     }
     checkpoint::forget(directory).map_err(failed)?;
     Ok(left)
@@ -243,11 +246,18 @@ fn skip(rest: &mut &[u8], length: usize) -> Option<()> {
 fn take_out(path: &Path, looked: Looked) -> io::Result<()> {
     let (new, mut journal) = (path.with_extension("new"), File::open(path)?);
     journal.seek(SeekFrom::Start(looked.needless as u64))?;
-    let mut file = File::create(&new)?;
-    io::copy(&mut journal.take((looked.whole - looked.needless) as u64), &mut file)?;
-    file.sync_all()?;
-    fs::rename(new, path)?;
+    let rest = journal.take((looked.whole - looked.needless) as u64);
+    if let Err(error) = write_whole(&new, rest).and_then(|()| fs::rename(&new, path)) {
+        let _ = fs::remove_file(new);
+        return Err(error);
+    }
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+fn write_whole(path: &Path, mut from: impl Read) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    io::copy(&mut from, &mut file)?;
+    file.sync_all()
 }
 
 fn cut(path: &Path, length: usize) -> io::Result<()> {

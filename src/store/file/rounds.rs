@@ -54,9 +54,11 @@ impl Back {
 }
 
 /// Jobs that wait to be taken along, by the thread that asked for them. There is an entry as long as somebody will come.
+type Open = Vec<(ThreadId, Vec<Job>)>;
+
 #[derive(Clone)]
 pub(super) struct Rounds {
-    open: Arc<Mutex<Vec<(ThreadId, Vec<Job>)>>>,
+    open: Arc<Mutex<Open>>,
     orders: threads::Sender<Order>,
 }
 
@@ -95,7 +97,7 @@ impl Rounds {
     }
 
     /// A std mutex: never held across an await, and for a few instructions.
-    fn open(&self) -> MutexGuard<'_, Vec<(ThreadId, Vec<Job>)>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -313,9 +313,11 @@ impl Writer {
             drop(queue);
             syncer.join();
             checkpoints.finish();
-            let path = self.path.clone();
+            let (path, is_healthy) = (self.path.clone(), self.health.check().is_ok());
             drop(self);
-            leave(&path);
+            if is_healthy {
+                leave(&path);
+            }
             if let Some(closed) = closing {
                 let _ = closed.send(());
             }
