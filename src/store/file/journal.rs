@@ -17,30 +17,37 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use super::health::Health;
-use super::writer::Answer;
+use super::rounds::{Back, Settled};
+use super::writer::Job;
 use crate::failpoint::Failpoint;
 
 /// From one flush to the next, at least: under load the completions of this long share a flush.
-const INTERVAL: Duration = Duration::from_millis(2);
+const INTERVAL: Duration = Duration::from_millis(4);
+/// The same after a flush for a few, who cost little.
+const QUIET_INTERVAL: Duration = Duration::from_millis(2);
+const FEW: usize = 4;
 /// Looks at the directory until its newest file can be opened: it may be done with and gone in between.
 const LOOKS: usize = 3;
 
+/// Those of each round whose writes have been committed.
+type Waiters = Vec<(Back, Vec<Job>)>;
+
 pub(super) struct Syncer {
-    waiters: Sender<Vec<Answer>>,
+    waiters: Sender<Waiters>,
     thread: JoinHandle<()>,
 }
 
 impl Syncer {
     pub(super) fn spawn(directory: &Path, health: Health) -> io::Result<Self> {
         let (waiters, queue) = mpsc::channel();
-        let mut journal = Journal { directory: directory.to_owned(), newest: None };
+        let mut journal = Journal::new(directory);
         let work = move || work(&queue, &mut journal, &health);
         let thread = thread::Builder::new().name("store-syncer".into()).spawn(work)?;
         Ok(Self { waiters, thread })
     }
 
     /// Answers, soon, those whose writes have been committed.
-    pub(super) fn sync(&self, waiters: Vec<Answer>) {
+    pub(super) fn sync(&self, waiters: Waiters) {
         if !waiters.is_empty() {
             // Were the thread gone, the answers would be dropped, and whoever waits would learn that.
             let _ = self.waiters.send(waiters);
@@ -56,41 +63,63 @@ impl Syncer {
     }
 }
 
-fn work(queue: &Receiver<Vec<Answer>>, journal: &mut Journal, health: &Health) {
+fn work(queue: &Receiver<Waiters>, journal: &mut Journal, health: &Health) {
     let mut due = Instant::now();
     while let Ok(mut waiters) = queue.recv() {
-        while let Some(wait) = due.checked_duration_since(Instant::now())
-            && let Ok(more) = queue.recv_timeout(wait)
+        // Not at the queue: whoever comes meanwhile need not wake anybody.
+        while let wait = due.saturating_duration_since(Instant::now())
+            && !wait.is_zero()
         {
-            waiters.extend(more);
+            thread::park_timeout(wait);
         }
         waiters.extend(queue.try_iter().flatten());
-        due = Instant::now() + INTERVAL;
+        let jobs: usize = waiters.iter().map(|(_, jobs)| jobs.len()).sum();
+        due = Instant::now() + if jobs <= FEW { QUIET_INTERVAL } else { INTERVAL };
         let synced = journal.sync();
-        for answer in waiters {
-            // After a failure the kernel may call the next flush a success, though it has dropped what failed.
-            answer(match &synced {
-                Ok(()) => health.check(),
-                Err(error) => Err(health.fail("a flush", error)),
-            });
+        // After a failure the kernel may call the next flush a success, though it has dropped what failed.
+        let outcome = || match &synced {
+            Ok(()) => health.check().err(),
+            Err(error) => Some(health.fail("a flush", error)),
+        };
+        let is_safe = outcome().is_none();
+        for (back, jobs) in joined(waiters) {
+            let errors = if is_safe { Vec::new() } else { jobs.iter().filter_map(|_| outcome()).collect() };
+            back.send(Settled { jobs, errors, ends_round: false });
         }
     }
 }
 
-struct Journal {
+/// One for each who went between, who may have brought several rounds: nobody is woken twice.
+fn joined(waiters: Waiters) -> Waiters {
+    let mut joined: Waiters = Vec::with_capacity(waiters.len());
+    for (back, jobs) in waiters {
+        match joined.iter_mut().find(|(known, _)| known.is_that_of(&back)) {
+            Some((_, known)) => known.extend(jobs),
+            None => joined.push((back, jobs)),
+        }
+    }
+    joined
+}
+
+pub(super) struct Journal {
     directory: PathBuf,
     /// Kept open while it is the newest.
     newest: Option<(u64, File)>,
 }
 
 impl Journal {
+    pub(super) fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), newest: None }
+    }
+
     fn sync(&mut self) -> io::Result<()> {
         Failpoint::BeforeSync.pass()?;
         self.newest()?.sync_data()?;
         Failpoint::AfterSync.pass()
     }
 
-    fn newest(&mut self) -> io::Result<&File> {
+    /// The one that is being written.
+    pub(super) fn newest(&mut self) -> io::Result<&File> {
         let mut looks = 1..LOOKS;
         let newest = loop {
             let number = newest_number(&self.directory)?;

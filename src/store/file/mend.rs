@@ -12,14 +12,16 @@
 //!
 //! Anything else is damage to what was safe once, and for people to decide on.
 //!
+//! Then whole batches that are in tables already, by the last checkpoint, are taken out: the engine would read them one by one.
+//!
 //! ```text
 //!   batch:  1 | items u32 | number u64     then so many items     then  3 | XXH3 of the items' bytes u64 | "FJL" 3
 //!   item:   2 | kind u8 | 0 | table u64 | key's length u16 | value's length u32, twice | key | value
 //!           4 | table u64                                         all little-endian; zeros up to the file's end
 //! ```
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -27,7 +29,7 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::journal::numbers;
-use super::{local, manifest};
+use super::{checkpoint, local, manifest};
 use crate::store::cells::StoreError;
 
 const START: u8 = 1;
@@ -51,21 +53,33 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// at every place.
 const SEARCH_MAX: usize = 1 << 30;
 
-/// Cuts off what was not written whole. An error says what is damaged and what can be done.
-pub(super) fn mend(directory: &Path) -> Result<(), StoreError> {
-    let held = held(directory).map_err(|error| local(directory, &error))?;
+/// Cuts off what was not written whole, and takes out what is in tables. Tells how many bytes are left to be read; an error says
+/// what is damaged and what can be done.
+pub(super) fn mend(directory: &Path) -> Result<u64, StoreError> {
+    let failed = |error: io::Error| local(directory, &error);
     // Otherwise the store is new, or in use by another: the engine knows what to do and to say.
-    let Some(_held) = held else { return Ok(()) };
+    let Some(_held) = held(directory).map_err(failed)? else { return Ok(0) };
     manifest::check(directory)?;
-    let mut journals = numbers(directory).map_err(|error| local(directory, &error))?;
+    let first = checkpoint::noted(directory).map_err(failed)?;
+    let mut journals = numbers(directory).map_err(failed)?;
     journals.sort_unstable();
-    let mut is_followed = false;
+    let (mut is_followed, mut left, mut needless) = (false, 0, Vec::new());
     for number in journals.into_iter().rev() {
         let name = format!("{number}.jnl");
-        let is_written = mend_journal(directory, &name, is_followed)?;
-        is_followed |= is_written;
+        let looked = mend_journal(directory, &name, is_followed, first)?;
+        is_followed |= looked.whole > 0;
+        left += (looked.whole - looked.needless) as u64;
+        needless.extend((looked.needless > 0).then_some((directory.join(name), looked)));
     }
-    Ok(())
+    // Only once all of them are known to be whole. Without room for it, the engine reads what it need not.
+    for (path, looked) in needless {
+        if let Err(error) = take_out(&path, looked) {
+            tracing::warn!(%error, path = %path.display(), "the journal could not be shortened: this start takes longer");
+            left += looked.needless as u64;
+        }
+    }
+    checkpoint::forget(directory).map_err(failed)?;
+    Ok(left)
 }
 
 /// The directory's own mark of being in use, until it is dropped. A journal that somebody writes always has an unfinished end.
@@ -85,15 +99,23 @@ fn held(directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Tells whether anything whole is in it. `is_followed`: something whole is in a later one.
-fn mend_journal(directory: &Path, name: &str, is_followed: bool) -> Result<bool, StoreError> {
+/// What was found in a journal: up to where whole batches follow one another, and up to where they are in tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Looked {
+    whole: usize,
+    needless: usize,
+}
+
+/// `is_followed`: something whole is in a later one. `first`: the first batch that may not be in tables.
+fn mend_journal(directory: &Path, name: &str, is_followed: bool, first: u64) -> Result<Looked, StoreError> {
     let path = directory.join(name);
     let failed = |error: io::Error| local(&path, &error);
     let journal = written(&path).map_err(failed)?;
-    let whole = whole(&journal);
+    let looked = look_through(&journal, first);
+    let whole = looked.whole;
     let rest = &journal[whole..];
     if rest.is_empty() {
-        return Ok(whole > 0);
+        return Ok(looked);
     }
     let next = next_whole(rest);
     if (next.is_some() || is_followed) && !is_torn(&journal, whole, next.map_or(journal.len(), |next| whole + next)) {
@@ -107,7 +129,7 @@ fn mend_journal(directory: &Path, name: &str, is_followed: bool) -> Result<bool,
     cut(&path, whole).map_err(failed)?;
     let (path, bytes) = (path.display(), rest.len());
     tracing::warn!(%path, bytes, "the end of a journal was not written whole and is cut off: a full disk, or a power cut");
-    Ok(whole > 0)
+    Ok(looked)
 }
 
 /// What a journal holds, without the zeros at its end.
@@ -131,13 +153,23 @@ fn written(path: &Path) -> io::Result<Vec<u8>> {
     Ok(journal)
 }
 
-/// Up to where whole batches follow one another.
-fn whole(journal: &[u8]) -> usize {
-    let mut at = 0;
-    while let (Some(length), _) = batch(&journal[at..]) {
-        at += length;
+fn look_through(journal: &[u8], first: u64) -> Looked {
+    let (mut looked, mut last) = (Looked { whole: 0, needless: 0 }, None);
+    while let (Some(length), _) = batch(&journal[looked.whole..]) {
+        let number = number(&journal[looked.whole..]);
+        // Numbers are not in any sum: one that does not follow the one before is not to be trusted.
+        if looked.needless == looked.whole && number < Some(first) && number > last {
+            looked.needless += length;
+        }
+        looked.whole += length;
+        last = number;
     }
-    at
+    looked
+}
+
+/// The number of the batch that comes first.
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.get(size_of::<u8>() + size_of::<u32>()..)?.first_chunk().map(|number| u64::from_le_bytes(*number))
 }
 
 /// Where the next whole batch begins, after the first byte; the end, where that would take too long to find out.
@@ -208,6 +240,24 @@ fn take<const LENGTH: usize>(rest: &mut &[u8]) -> Option<[u8; LENGTH]> {
 fn skip(rest: &mut &[u8], length: usize) -> Option<()> {
     *rest = rest.get(length..)?;
     Some(())
+}
+
+/// Leaves of a journal what is not in tables. The engine wants the file to be there, also with nothing in it.
+fn take_out(path: &Path, looked: Looked) -> io::Result<()> {
+    let (new, mut journal) = (path.with_extension("new"), File::open(path)?);
+    journal.seek(SeekFrom::Start(looked.needless as u64))?;
+    let rest = journal.take((looked.whole - looked.needless) as u64);
+    if let Err(error) = write_whole(&new, rest).and_then(|()| fs::rename(&new, path)) {
+        let _ = fs::remove_file(new);
+        return Err(error);
+    }
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+fn write_whole(path: &Path, mut from: impl Read) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    io::copy(&mut from, &mut file)?;
+    file.sync_all()
 }
 
 fn cut(path: &Path, length: usize) -> io::Result<()> {

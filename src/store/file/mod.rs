@@ -1,9 +1,9 @@
 //! Cells in a directory of this machine, for a single instance: nothing else has to be installed.
 //!
 //! ```text
-//!   callers --bounded queue--> writer --one commit a batch--> journal, in the kernel's memory: survives kill -9
-//!                                 |                              |
-//!                                 +-- who must be durable --> syncer --fdatasync--> disk: survives a power cut
+//!   callers --a round at a time--> writer --one commit a batch--> journal, in the kernel's memory: survives kill -9
+//!                                     |                              |
+//!                                     +-- who must be durable --> syncer --fdatasync--> disk: survives a power cut
 //! ```
 //!
 //! - One thread writes. What it compares with, nobody else can change, so every operation is atomic; and whatever
@@ -18,11 +18,14 @@
 //! - Dropping the last clone does not wait: the writer finishes what is queued, flushes and unlocks the directory on
 //!   its own. A process that ends before that has lost nothing, as after kill -9. `close` waits.
 
+mod checkpoint;
+mod ends;
 mod floors;
 mod health;
 mod journal;
 mod manifest;
 mod mend;
+mod rounds;
 mod sweep;
 mod tables;
 mod writer;
@@ -43,6 +46,7 @@ use super::backlog::{
 };
 use super::cells::{Cells, Change, Cursor, Held, Step, StoreError, StoreErrorKind, Swapped};
 use super::rows::LaneRows;
+use rounds::Rounds;
 use writer::{Batch, Job, Until, Writer};
 
 /// The longest a call waits for its turn and its answer, unless told otherwise. A disk that needs longer is as good as gone.
@@ -63,7 +67,7 @@ pub struct FileCells {
 
 struct Desk {
     path: PathBuf,
-    jobs: mpsc::Sender<Job>,
+    rounds: Rounds,
     places: Arc<Semaphore>,
 }
 
@@ -72,13 +76,16 @@ impl FileCells {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let began = Instant::now();
         make_directory(path)?;
-        let (jobs, queue) = mpsc::channel();
+        let (orders, queue) = mpsc::channel();
         Writer::open(path)?.spawn(queue).map_err(|error| local(path, &error))?;
         let (took, path) = (began.elapsed(), path.to_owned());
         if took > SLOW_OPEN {
             tracing::info!(path = %path.display(), ?took, "opening the store took its time: the journal of the last run is read first");
         }
-        Ok(Self { desk: Arc::new(Desk { path, jobs, places: Arc::new(Semaphore::new(CALLS_MAX)) }), budget: BUDGET })
+        Ok(Self {
+            desk: Arc::new(Desk { path, rounds: Rounds::new(orders), places: Arc::new(Semaphore::new(CALLS_MAX)) }),
+            budget: BUDGET,
+        })
     }
 
     /// The same store, with another patience.
@@ -90,7 +97,7 @@ impl FileCells {
     /// next process. Calls that come later, by any clone, are errors.
     pub async fn close(&self) -> Result<(), StoreError> {
         let (closed, when_closed) = oneshot::channel();
-        if self.desk.jobs.send(Job::Close(closed)).is_ok() {
+        if self.desk.rounds.close(closed).is_ok() {
             // A sender that is gone means that another call has closed the store.
             let _ = timeout(BUDGET, when_closed).await.map_err(|_| self.late())?;
         }
@@ -107,12 +114,12 @@ impl FileCells {
         let answered = async {
             // Held until the answer is given: also a caller that has gone away keeps its place in the queue.
             let place = Arc::clone(&self.desk.places).acquire_owned().await.map_err(|_| self.closed())?;
-            let job = Job::run(until, job, move |outcome| {
+            let job = Job::new(until, job, move |outcome| {
                 drop(place);
                 // A caller that no longer waits does not want it.
                 let _ = answer.send(outcome);
             });
-            self.desk.jobs.send(job).map_err(|_| self.closed())?;
+            self.desk.rounds.add(job);
             answered.await.map_err(|_| self.closed())?
         };
         timeout(self.budget, answered).await.map_err(|_| self.late())?

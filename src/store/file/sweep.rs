@@ -3,14 +3,15 @@
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use fjall::UserKey;
+use fjall::{UserKey, UserValue};
 
+use super::ends::{self, Ends};
 use super::health::Health;
-use super::tables::{Tables, end_key, is_endless, said, unreadable};
+use super::tables::{Tables, is_endless, said, unreadable};
 use super::wall_clock;
 use crate::store::cells::StoreError;
 
-/// Index entries looked at in one step: about a millisecond, which is what a claim may have to wait.
+/// Cells looked at in one step, but for the rest of an entry: about a millisecond, which is what a claim may have to wait.
 const STEP: usize = 100;
 /// Between steps while there is more to do: the rest of the time is the callers'.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -42,11 +43,11 @@ impl Sweeper {
                 tracing::warn!(%error, "ended events could not be swept");
                 0
             });
-            self.due = Instant::now() + if swept == STEP { PAUSE } else { IDLE };
+            self.due = Instant::now() + if swept >= STEP { PAUSE } else { IDLE };
         }
     }
 
-    /// Deals with the next index entries that are due. Tells how many there were.
+    /// Deals with the next index entries that are due. Tells how many cells they were of.
     fn step(&mut self, tables: &Tables, health: &Health) -> Result<usize, StoreError> {
         health.check()?;
         let now = wall_clock();
@@ -56,27 +57,38 @@ impl Sweeper {
         }
         self.looked_at = now;
         let due = self.due_entries(tables, now)?;
-        let mut batch = tables.batch();
-        for entry in &due {
-            let key = entry.get(size_of::<u64>()..).unwrap_or_default();
-            match tables.cell(key)? {
-                // It has become one that does not end.
-                Some(cell) if is_endless(cell.end, now) => {}
-                Some(cell) if cell.end > now => batch.insert(&tables.ends, end_key(cell.end, key), &[][..]),
-                Some(_) => batch.remove(&tables.cells, key),
-                None => {}
+        let (mut batch, mut later, mut looked_at) = (tables.batch(), Ends::default(), 0);
+        for (entry, group) in &due {
+            for key in ends::keys(entry, group) {
+                looked_at += 1;
+                match tables.cell(key)? {
+                    // It has become one that does not end.
+                    Some(cell) if is_endless(cell.end, now) => {}
+                    Some(cell) if cell.end > now => later.add(cell.end, key),
+                    Some(_) => batch.remove(&tables.cells, key),
+                    None => {}
+                }
             }
             batch.remove(&tables.ends, entry.clone());
         }
-        batch.commit().map_err(|error| health.fail("a write", &said(&error)))?;
-        self.cursor = due.last().cloned().or(self.cursor.take());
-        Ok(due.len())
+        later.write(tables.next_number(), &tables.ends, &mut batch);
+        tables.commit(batch).map_err(|error| health.fail("a write", &said(&error)))?;
+        self.cursor = due.last().map(|(entry, _)| entry.clone()).or(self.cursor.take());
+        Ok(looked_at)
     }
 
-    fn due_entries(&self, tables: &Tables, now: u64) -> Result<Vec<UserKey>, StoreError> {
+    fn due_entries(&self, tables: &Tables, now: u64) -> Result<Vec<(UserKey, UserValue)>, StoreError> {
         let from = self.cursor.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let until = Bound::Excluded(UserKey::from(now.saturating_add(1).to_be_bytes()));
-        let entries = tables.ends.range((from, until)).take(STEP);
-        entries.map(|entry| entry.key().map_err(|error| unreadable(said(&error)))).collect()
+        let (mut due, mut cells) = (Vec::new(), 0);
+        for entry in tables.ends.range((from, until)) {
+            let (key, group) = entry.into_inner().map_err(|error| unreadable(said(&error)))?;
+            cells += ends::keys(&key, &group).len();
+            due.push((key, group));
+            if cells >= STEP {
+                break;
+            }
+        }
+        Ok(due)
     }
 }

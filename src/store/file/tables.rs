@@ -1,11 +1,14 @@
 //! What the engine keeps for us, and how it is written there.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{fmt, io, panic};
 
 use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch as WriteBatch, PersistMode};
+use fjall::{
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode, UserKey, UserValue,
+};
 
 use super::mend::mend;
 use super::{local, millis};
@@ -15,8 +18,10 @@ use crate::store::cells::{FOR_EVER, Held, StoreError, StoreErrorKind};
 // gains little.
 const CACHE_BYTES: u64 = 32 << 20;
 const MEMTABLE_BYTES: u64 = 16 << 20;
-/// What is read again at the next start.
+/// The journals, before what is in them is moved into tables: the least there is. See `checkpoint.rs`.
 const JOURNALS_BYTES: u64 = 128 << 20;
+/// What an item takes in a journal beside its key and its value.
+const ITEM_BYTES: usize = 21;
 /// One flushes while the other compacts.
 const ENGINE_THREADS: usize = 2;
 
@@ -24,22 +29,24 @@ const ENGINE_THREADS: usize = 2;
 pub(super) struct Tables {
     database: Database,
     pub(super) cells: Keyspace,
-    /// `end || key`, without a value. Every cell that ends has an entry here at its end or before.
+    /// As `ends.rs` has them. Every cell that ends is in an entry here, at its end or before.
     pub(super) ends: Keyspace,
     /// As `store::rows` has them.
     pub(super) letters: Keyspace,
+    /// Bytes written to journals since the last checkpoint, about.
+    journaled: AtomicU64,
 }
 
 impl Tables {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        mend(path)?;
-        match panic::catch_unwind(|| Self::open_engine(path)) {
+        let journaled = mend(path)?;
+        match panic::catch_unwind(|| Self::open_engine(path, journaled)) {
             Ok(opened) => opened.map_err(|error| cannot_open(path, &error)),
             Err(_) => Err(damaged(path, &"the engine has panicked")),
         }
     }
 
-    fn open_engine(path: &Path) -> fjall::Result<Self> {
+    fn open_engine(path: &Path, journaled: u64) -> fjall::Result<Self> {
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .worker_threads(ENGINE_THREADS)
@@ -48,16 +55,72 @@ impl Tables {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
         let (cells, ends) = (database.keyspace("cells", options)?, database.keyspace("ends", options)?);
         let letters = database.keyspace("letters", options)?;
-        Ok(Self { database, cells, ends, letters })
+        Ok(Self { database, cells, ends, letters, journaled: AtomicU64::new(journaled) })
     }
 
-    /// A batch that is in the kernel's hands once it is committed.
     pub(super) fn batch(&self) -> WriteBatch {
-        self.database.batch().durability(Some(PersistMode::Buffer))
+        WriteBatch { batch: self.database.batch().durability(Some(PersistMode::Buffer)), bytes: 0 }
+    }
+
+    /// The batch is in the kernel's hands then.
+    pub(super) fn commit(&self, write: WriteBatch) -> fjall::Result<()> {
+        self.journaled.fetch_add(write.bytes as u64, Ordering::Relaxed);
+        write.batch.commit()
+    }
+
+    pub(super) fn journaled(&self) -> u64 {
+        self.journaled.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes are not needed any more.
+    pub(super) fn forget_journaled(&self, bytes: u64) {
+        self.journaled.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The number of the next batch. All before it are in the engine's memory or in tables once its journal can be locked.
+    pub(super) fn next_number(&self) -> u64 {
+        self.database.seqno()
+    }
+
+    /// Has the engine move what is in its memory into tables; does not wait for it.
+    pub(super) fn flush(&self) -> fjall::Result<()> {
+        for table in self.all() {
+            table.rotate_memtable()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the engine has done so.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.all().iter().all(|table| table.tree.sealed_memtable_count() == 0)
+    }
+
+    fn all(&self) -> [&Keyspace; 3] {
+        [&self.cells, &self.ends, &self.letters]
     }
 
     pub(super) fn cell(&self, key: &[u8]) -> Result<Option<Cell>, StoreError> {
         self.cells.get(key).map_err(|error| unreadable(said(&error)))?.map(|stored| Cell::decode(&stored)).transpose()
+    }
+}
+
+/// What is written whole or not at all.
+pub(super) struct WriteBatch {
+    batch: OwnedWriteBatch,
+    bytes: usize,
+}
+
+impl WriteBatch {
+    pub(super) fn insert(&mut self, table: &Keyspace, key: impl Into<UserKey>, value: impl Into<UserValue>) {
+        let (key, value) = (key.into(), value.into());
+        self.bytes += ITEM_BYTES + key.len() + value.len();
+        self.batch.insert(table, key, value);
+    }
+
+    pub(super) fn remove(&mut self, table: &Keyspace, key: impl Into<UserKey>) {
+        let key = key.into();
+        self.bytes += ITEM_BYTES + key.len();
+        self.batch.remove(table, key);
     }
 }
 
@@ -88,11 +151,6 @@ impl Cell {
 /// Whether nobody will live to see it end: such a cell is not in the index.
 pub(super) fn is_endless(end: u64, now: u64) -> bool {
     end.saturating_sub(now) > millis(FOR_EVER / 2)
-}
-
-/// The key of the index entry for a cell that ends at `end`.
-pub(super) fn end_key(end: u64, key: &[u8]) -> Vec<u8> {
-    [&end.to_be_bytes()[..], key].concat()
 }
 
 pub(super) fn unreadable(error: impl fmt::Display) -> StoreError {

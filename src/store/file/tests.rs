@@ -6,9 +6,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use tempfile::TempDir;
 
+use super::ends;
 use super::journal::newest_number;
+use super::mend::mend;
 use super::writer::Until;
 use super::{Cells, Change, FileCells, StoreErrorKind, Swapped};
 use crate::store::cells::FOR_EVER;
@@ -22,9 +25,12 @@ fn open() -> (TempDir, FileCells) {
     (directory, cells)
 }
 
-/// How many cells and index entries are on disk, ended ones included.
+/// How many cells are on disk, ended ones included, and how many of them are in the index.
 async fn stored(cells: &FileCells) -> (usize, usize) {
-    let count = |batch: &mut super::Batch<'_>| Ok((batch.tables.cells.len().unwrap(), batch.tables.ends.len().unwrap()));
+    let count = |batch: &mut super::Batch<'_>| {
+        let entries = batch.tables.ends.iter().map(|entry| entry.into_inner().unwrap());
+        Ok((batch.tables.cells.len().unwrap(), entries.map(|(entry, group)| ends::keys(&entry, &group).len()).sum()))
+    };
     cells.ask(Until::Written, count).await.unwrap()
 }
 
@@ -146,6 +152,108 @@ async fn after_a_failed_flush_nothing_more_is_written() {
     assert_eq!(cells.pulse("marker").await.unwrap_err().kind, StoreErrorKind::Local);
     assert!(cells.read("before").await.unwrap().is_some(), "reads go on");
     assert_eq!(cells.read("after").await.unwrap(), None);
+    cells.close().await.unwrap();
+}
+
+/// So many cells of a kibibyte, many at a time.
+async fn fill(cells: &FileCells, count: usize) {
+    for first in (0..count).step_by(256) {
+        let puts = (first..count.min(first + 256)).map(|number| {
+            let cells = cells.clone();
+            async move { cells.put_new(&format!("filled:{number}"), "x".repeat(1024).into(), LONG).await.unwrap() }
+        });
+        assert!(join_all(puts).await.iter().all(Option::is_none));
+    }
+}
+
+async fn is_filled(cells: &FileCells, count: usize) {
+    for number in 0..count {
+        assert!(cells.read(&format!("filled:{number}")).await.unwrap().is_some(), "{number} of {count}");
+    }
+}
+
+/// What a process that is started now would find, if this one were killed.
+fn copy_of(directory: &Path) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    assert!(Command::new("cp").arg("-rT").args([directory, copy.path()]).status().unwrap().success());
+    copy
+}
+
+#[tokio::test]
+async fn a_store_that_was_closed_leaves_no_journal_to_read() {
+    let (directory, cells) = open();
+    fill(&cells, 2000).await;
+    assert!(mend(copy_of(directory.path()).path()).unwrap() > 2 << 20, "it is in the journal before");
+    cells.close().await.unwrap();
+    let journal = fs::metadata(directory.path().join("0.jnl")).unwrap();
+    assert_eq!(journal.len(), 0);
+    for round in ["first", "second"] {
+        let cells = FileCells::open(directory.path()).unwrap();
+        is_filled(&cells, 2000).await;
+        // What is written afterwards is numbered on, and found as well.
+        let key = format!("{round} later");
+        cells.put(&key, "x".into(), LONG).await.unwrap();
+        cells.close().await.unwrap();
+        let cells = FileCells::open(directory.path()).unwrap();
+        assert!(cells.read(&key).await.unwrap().is_some(), "{round}");
+        cells.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_journal_that_a_start_has_to_read_is_bounded_while_the_store_is_used() {
+    let (directory, cells) = open();
+    // More than twice as much as is left to be read, and less than makes the engine go on to another journal.
+    fill(&cells, 40 << 10).await;
+    let began = Instant::now();
+    while !directory.path().join("checkpoint").exists() {
+        assert!(began.elapsed() < PATIENCE * 3, "there is no checkpoint");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // Until the engine has come to rest, so that the copy is of one moment.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    cells.put("after", "x".into(), LONG).await.unwrap();
+    let killed = copy_of(directory.path());
+    let left = mend(killed.path()).unwrap();
+    assert!(left < 20 << 20, "{left} bytes of more than 40 MiB would be read");
+    assert!(!killed.path().join("checkpoint").exists(), "it is of one run alone: numbers are given again");
+    let again = FileCells::open(killed.path()).unwrap();
+    is_filled(&again, 40 << 10).await;
+    assert!(again.read("after").await.unwrap().is_some());
+    again.close().await.unwrap();
+    cells.close().await.unwrap();
+}
+
+#[test]
+fn a_round_whose_runtime_has_ended_keeps_nobody_waiting() {
+    let directory = tempfile::tempdir().unwrap();
+    let cells = FileCells::open(directory.path()).unwrap();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime().block_on(async {
+        // Asked once, and given up before the task that takes it to the writer has had its turn.
+        let mut put = Box::pin(cells.put_new("given up", "x".into(), LONG));
+        assert!(futures_util::poll!(&mut put).is_pending());
+    });
+    runtime().block_on(async {
+        assert!(cells.read("given up").await.unwrap().is_some(), "it was asked for");
+        cells.close().await.unwrap();
+    });
+}
+
+#[tokio::test]
+async fn cells_that_are_written_together_share_an_entry_and_are_swept_one_by_one() {
+    let (_directory, cells) = open();
+    let put = |number: usize, life| {
+        let cells = cells.clone();
+        async move { cells.put_new(&format!("cell:{number}"), "x".into(), life).await.unwrap() }
+    };
+    join_all((0..150).map(|number| put(number, Duration::from_millis(300)))).await;
+    let entries = cells.ask(Until::Written, |batch| Ok(batch.tables.ends.len().unwrap())).await.unwrap();
+    assert!((1..10).contains(&entries), "{entries} entries for 150 cells");
+    assert_eq!(stored(&cells).await, (150, 150));
+    cells.put("cell:7", "y".into(), LONG).await.unwrap();
+    eventually_stored(&cells, (1, 1)).await;
+    assert!(cells.read("cell:7").await.unwrap().is_some());
     cells.close().await.unwrap();
 }
 

@@ -4,25 +4,30 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use std::{io, thread};
 
 use bytes::Bytes;
-use fjall::{OwnedWriteBatch as WriteBatch, UserKey};
+use fjall::UserKey;
 use tokio::sync::oneshot;
 
+use super::checkpoint::Checkpoints;
+use super::ends::Ends;
 use super::floors::Floors;
 use super::health::Health;
 use super::journal::Syncer;
+use super::mend::mend;
+use super::rounds::{Back, Order, Round, Settled};
 use super::sweep::Sweeper;
-use super::tables::{Cell, Tables, end_key, is_endless, said, unreadable};
+use super::tables::{Cell, Tables, WriteBatch, is_endless, said, unreadable};
 use super::{Decision, millis, wall_clock};
 use crate::failpoint::Failpoint;
 use crate::store::cells::{Held, StoreError};
 use crate::store::rows::Rows;
 
-/// Jobs in one commit. More would not be cheaper, and the first would wait longer for its answer.
+/// Jobs in one commit, but for the rest of a round. More would not be cheaper, and the first would wait longer for its answer.
 const BATCH_MAX: usize = 1024;
 
 /// How safe a job must be before it is answered.
@@ -34,32 +39,55 @@ pub(super) enum Until {
     Durable,
 }
 
-pub(super) enum Job {
-    Run(Box<dyn FnOnce(&mut Batch<'_>) + Send>),
-    Close(oneshot::Sender<()>),
+/// What a caller asks for, with the answer once there is one: made, answered and dropped on the caller's thread.
+pub(super) struct Job(Box<dyn Errand>);
+
+trait Errand: Send {
+    fn run(&mut self, batch: &mut Batch<'_>) -> Until;
+    fn answer(self: Box<Self>, safe: Result<(), StoreError>);
 }
 
-/// Called once the job it belongs to is as safe as asked, or with the reason why it never will be.
-pub(super) type Answer = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+struct Asked<T, J, A> {
+    until: Until,
+    job: Option<J>,
+    given: Option<Result<T, StoreError>>,
+    answer: A,
+}
 
 impl Job {
     /// `answer` gets what `job` gives, once that is safe.
-    pub(super) fn run<T: Send + 'static>(
+    pub(super) fn new<T: Send + 'static>(
         until: Until,
         job: impl FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send + 'static,
         answer: impl FnOnce(Result<T, StoreError>) + Send + 'static,
     ) -> Self {
-        Self::Run(Box::new(move |batch| {
-            let before = batch.writes;
-            match job(batch) {
-                Ok(given) => {
-                    // What wrote nothing has nothing to wait for.
-                    let until = if batch.writes == before { Until::Written } else { until };
-                    batch.answer(until, Box::new(move |safe| answer(safe.map(|()| given))));
-                }
-                Err(error) => answer(Err(error)),
-            }
-        }))
+        Self(Box::new(Asked { until, job: Some(job), given: None, answer }))
+    }
+
+    /// Once the job is as safe as asked, or with the reason why it never will be.
+    pub(super) fn answer(self, safe: Result<(), StoreError>) {
+        self.0.answer(safe);
+    }
+}
+
+impl<T, J, A> Errand for Asked<T, J, A>
+where
+    T: Send,
+    J: FnOnce(&mut Batch<'_>) -> Result<T, StoreError> + Send,
+    A: FnOnce(Result<T, StoreError>) + Send,
+{
+    fn run(&mut self, batch: &mut Batch<'_>) -> Until {
+        let before = batch.writes;
+        self.given = self.job.take().map(|job| job(batch));
+        // What wrote nothing has nothing to wait for.
+        if batch.writes == before { Until::Written } else { self.until }
+    }
+
+    fn answer(self: Box<Self>, safe: Result<(), StoreError>) {
+        // Without a word where it has not been run: whoever waits learns that the store is gone.
+        if let Some(given) = self.given {
+            (self.answer)(given.and_then(|given| safe.map(|()| given)));
+        }
     }
 }
 
@@ -72,10 +100,19 @@ pub(super) struct Batch<'a> {
     written: HashMap<String, Cell>,
     /// The same of letters; `None` where a row is removed.
     rows: BTreeMap<Vec<u8>, Option<Bytes>>,
+    ends: Ends,
     floors: &'a Floors,
+    jobs: usize,
     writes: usize,
     write: WriteBatch,
-    waiting: Vec<(Until, Answer)>,
+    waiting: Vec<Waiting>,
+}
+
+/// Who waits for one round, by how safe it must be.
+struct Waiting {
+    back: Back,
+    written: Vec<Job>,
+    durable: Vec<Job>,
 }
 
 /// A part of a search.
@@ -87,8 +124,20 @@ pub(super) struct Page {
 
 impl<'a> Batch<'a> {
     fn new(tables: &'a Tables, health: &'a Health, floors: &'a Floors) -> Self {
-        let (written, rows, waiting) = (HashMap::new(), BTreeMap::new(), Vec::new());
-        Self { tables, health, now: wall_clock(), written, rows, floors, writes: 0, write: tables.batch(), waiting }
+        let (written, rows, ends, waiting) = (HashMap::new(), BTreeMap::new(), Ends::default(), Vec::new());
+        Self {
+            tables,
+            health,
+            now: wall_clock(),
+            written,
+            rows,
+            ends,
+            floors,
+            jobs: 0,
+            writes: 0,
+            write: tables.batch(),
+            waiting,
+        }
     }
 
     /// Shows `decide` what the cell holds, and writes what it says.
@@ -124,8 +173,12 @@ impl<'a> Batch<'a> {
         Ok(Page { live, last })
     }
 
-    fn answer(&mut self, until: Until, answer: Answer) {
-        self.waiting.push((until, answer));
+    /// Does the jobs of a round.
+    fn work_off(&mut self, round: Round) {
+        let Round { mut jobs, back } = round;
+        self.jobs += jobs.len();
+        let durable = jobs.extract_if(.., |Job(job)| job.run(self) == Until::Durable).collect();
+        self.waiting.push(Waiting { back, written: jobs, durable });
     }
 
     fn cell(&self, key: &str) -> Result<Option<Cell>, StoreError> {
@@ -141,14 +194,14 @@ impl<'a> Batch<'a> {
         // One that ends later than the cell it replaces has that one's index entry: the sweeper moves it on. So an
         // event that is claimed, renewed and done costs one entry, not one each.
         if end_before.is_none_or(|before| cell.end < before) && !is_endless(cell.end, self.now) {
-            self.write.insert(&self.tables.ends, end_key(cell.end, key.as_bytes()), &[][..]);
+            self.ends.add(cell.end, key.as_bytes());
         }
         self.write.insert(&self.tables.cells, key.as_str(), cell.encode());
         self.written.insert(key, cell);
     }
 
     /// Commits, and answers those for whom that is enough. Gives back those who wait for the disk.
-    fn commit(mut self) -> Vec<Answer> {
+    fn commit(mut self) -> Vec<(Back, Vec<Job>)> {
         let has_written = !self.written.is_empty() || !self.rows.is_empty();
         for (key, value) in self.rows {
             match value {
@@ -156,17 +209,22 @@ impl<'a> Batch<'a> {
                 None => self.write.remove(&self.tables.letters, key),
             }
         }
-        let committed = self.write.commit();
+        self.ends.write(self.tables.next_number(), &self.tables.ends, &mut self.write);
+        let committed = self.tables.commit(self.write);
         if has_written {
             Failpoint::AfterWrite.block();
         }
-        let mut for_the_disk = Vec::new();
-        for (until, answer) in self.waiting {
-            match (&committed, until) {
-                (Err(error), _) => answer(Err(self.health.fail("a write", &said(error)))),
-                (Ok(()), Until::Written) => answer(Ok(())),
-                (Ok(()), Until::Durable) => for_the_disk.push(answer),
+        let (health, mut for_the_disk) = (self.health, Vec::new());
+        let failed = committed.err().map(|error| said(&error));
+        for Waiting { back, written: mut jobs, durable } in self.waiting {
+            let mut errors = Vec::new();
+            if let Some(error) = &failed {
+                jobs.extend(durable);
+                errors.extend(jobs.iter().map(|_| health.fail("a write", error)));
+            } else if !durable.is_empty() {
+                for_the_disk.push((back.clone(), durable));
             }
+            back.send(Settled { jobs, errors, ends_round: true });
         }
         for_the_disk
     }
@@ -233,7 +291,7 @@ impl Rows for Batch<'_> {
 
 pub(super) struct Writer {
     path: PathBuf,
-    tables: Tables,
+    tables: Arc<Tables>,
     health: Health,
     sweeper: Sweeper,
     floors: Floors,
@@ -241,19 +299,25 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        let (tables, health) = (Tables::open(path)?, Health::new(path));
+        let (tables, health) = (Arc::new(Tables::open(path)?), Health::new(path));
         Ok(Self { path: path.to_owned(), tables, health, sweeper: Sweeper::new(), floors: Floors::default() })
     }
 
-    /// Starts the threads. They end when every sender of `queue` is gone, or with `Job::Close`.
-    pub(super) fn spawn(mut self, queue: Receiver<Job>) -> io::Result<()> {
+    /// Starts the threads. They end when every sender of `queue` is gone, or with `Order::Close`.
+    pub(super) fn spawn(mut self, queue: Receiver<Order>) -> io::Result<()> {
         let syncer = Syncer::spawn(&self.path, self.health.clone())?;
+        let checkpoints = Checkpoints::spawn(&self.path, &self.tables, &self.health)?;
         let work = move || {
-            let closing = self.work(&queue, &syncer);
+            let closing = self.work(&queue, &syncer, &checkpoints);
             // In this order: no more jobs, the last flush, the engine with its lock, and only then the word.
             drop(queue);
             syncer.join();
+            checkpoints.finish();
+            let (path, is_healthy) = (self.path.clone(), self.health.check().is_ok());
             drop(self);
+            if is_healthy {
+                leave(&path);
+            }
             if let Some(closed) = closing {
                 let _ = closed.send(());
             }
@@ -261,7 +325,7 @@ impl Writer {
         thread::Builder::new().name("store-writer".into()).spawn(work).map(drop)
     }
 
-    fn work(&mut self, queue: &Receiver<Job>, syncer: &Syncer) -> Option<oneshot::Sender<()>> {
+    fn work(&mut self, queue: &Receiver<Order>, syncer: &Syncer, checkpoints: &Checkpoints) -> Option<oneshot::Sender<()>> {
         loop {
             match queue.recv_timeout(self.sweeper.wait()) {
                 Ok(first) => {
@@ -273,23 +337,33 @@ impl Writer {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
             self.sweeper.step_if_due(&self.tables, &self.health);
+            checkpoints.make_if_due();
         }
     }
 
     /// Does what is queued, in one commit. Gives back whom to tell if the store is to close.
-    fn batch(&self, first: Job, queue: &Receiver<Job>, syncer: &Syncer) -> Option<oneshot::Sender<()>> {
+    fn batch(&self, first: Order, queue: &Receiver<Order>, syncer: &Syncer) -> Option<oneshot::Sender<()>> {
         let mut batch = Batch::new(&self.tables, &self.health, &self.floors);
         let mut closing = None;
-        for job in std::iter::once(first).chain(queue.try_iter()).take(BATCH_MAX) {
-            match job {
-                Job::Run(job) => job(&mut batch),
-                Job::Close(closed) => {
+        let mut next = Some(first);
+        while let Some(order) = next {
+            match order {
+                Order::Round(round) => batch.work_off(round),
+                Order::Close(closed) => {
                     closing = Some(closed);
                     break;
                 }
             }
+            next = if batch.jobs < BATCH_MAX { queue.try_recv().ok() } else { None };
         }
         syncer.sync(batch.commit());
         closing
+    }
+}
+
+/// Takes out of the journals what the last checkpoint has made needless, so that the next start need not. It would do so otherwise.
+fn leave(path: &Path) {
+    if let Err(error) = mend(path) {
+        tracing::warn!(%error, "the journals were left as they are");
     }
 }

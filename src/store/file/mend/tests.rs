@@ -45,7 +45,7 @@ impl Kept {
         fs::write(self.path(), journal).unwrap();
     }
 
-    fn mend(&self) -> Result<(), String> {
+    fn mend(&self) -> Result<u64, String> {
         mend(self.directory.path()).map_err(|error| error.to_string())
     }
 
@@ -167,6 +167,51 @@ async fn a_store_in_use_is_left_alone() {
     let error = FileCells::open(kept.directory.path()).unwrap_err().to_string();
     assert!(error.contains("in use by another process"), "{error}");
     cells.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn batches_before_a_checkpoint_are_taken_out_of_every_journal() {
+    let kept = Kept::with(&small()).await;
+    let third = number(&kept.journal[kept.starts[2]..]).unwrap();
+    let later = kept.directory.path().join("1.jnl");
+    fs::write(&later, &kept.journal[kept.starts[2]..]).unwrap();
+    kept.write(&kept.journal[..kept.starts[2]]);
+    checkpoint::note(kept.directory.path(), third).unwrap();
+    assert_eq!(kept.mend().unwrap(), (kept.journal.len() - kept.starts[2]) as u64);
+    assert_eq!((fs::read(kept.path()).unwrap(), fs::read(later).unwrap()), (vec![], kept.journal[kept.starts[2]..].to_vec()));
+    assert!(!kept.directory.path().join("checkpoint").exists(), "it is of one run alone: numbers are given again");
+}
+
+#[tokio::test]
+async fn what_cannot_be_trusted_to_be_in_tables_is_left_in_the_journal() {
+    let kept = Kept::with(&small()).await;
+    let note = kept.directory.path().join("checkpoint");
+    checkpoint::note(kept.directory.path(), u64::MAX).unwrap();
+    let mut bytes = fs::read(&note).unwrap();
+    bytes[3] ^= 1;
+    for damaged in [&bytes[..], &bytes[..7], &[]] {
+        fs::write(&note, damaged).unwrap();
+        assert_eq!(kept.mend().unwrap(), kept.journal.len() as u64, "{damaged:?}");
+        assert_eq!(written(&kept.path()).unwrap(), kept.journal);
+    }
+    // The second batch's number, which no sum covers, has become lower than the one before.
+    let mut damaged = kept.journal.clone();
+    damaged[kept.starts[1] + 5..kept.starts[1] + 13].fill(0);
+    kept.write(&damaged);
+    checkpoint::note(kept.directory.path(), u64::MAX).unwrap();
+    kept.mend().unwrap();
+    assert_eq!(fs::read(kept.path()).unwrap(), damaged[kept.starts[1]..]);
+}
+
+#[tokio::test]
+async fn a_journal_that_is_damaged_is_left_as_it_is_whatever_is_in_tables() {
+    let kept = Kept::with(&small()).await;
+    let mut damaged = kept.journal.clone();
+    damaged[kept.starts[1] + 20] ^= 0x10;
+    kept.write(&damaged);
+    checkpoint::note(kept.directory.path(), number(&kept.journal[kept.starts[1]..]).unwrap()).unwrap();
+    assert!(kept.mend().unwrap_err().contains("is damaged"));
+    assert_eq!(fs::read(kept.path()).unwrap(), damaged);
 }
 
 #[test]
