@@ -10,7 +10,7 @@ import threading
 
 from . import servers
 from .load import Pace, hold, pace
-from .proc import rss_kib, settle
+from .proc import rss_at_rest_kib, rss_kib, settle
 from .report import Report
 from .servers import Lab, Server, Setup
 from .table import Promise, progress, show
@@ -78,10 +78,9 @@ def held(lab: Lab, asked: argparse.Namespace, connections: int) -> tuple[float, 
     with lab.scene() as scene:
         server = fresh(scene, asked)
         pace(scene, [server], Pace("before", seconds=10, count=1000))
-        settle([server.process.pid])
-        before = rss_kib(server.process.pid)
+        before = rss_at_rest_kib(server.process.pid)
         with hold(scene, server, connections, "held") as wrong:
-            after = rss_kib(server.process.pid)
+            after = rss_at_rest_kib(server.process.pid)
         return after / 1024, (after - before) / connections, wrong
 
 

@@ -125,6 +125,18 @@ def settle(pids: Iterable[int], patience: float = 10.0) -> None:
         before = now
 
 
+def rss_at_rest_kib(pid: int, still: float = 2.0, patience: float = 15.0) -> int:
+    """Resident memory once it has not changed for a while: connections give theirs back a second after their last request."""
+    end = time.monotonic() + patience
+    since, known = time.monotonic(), rss_kib(pid)
+    while (now := time.monotonic()) < min(end, since + still):
+        time.sleep(0.1)
+        rss = rss_kib(pid)
+        if rss != known:
+            since, known = now, rss
+    return known
+
+
 def rss_kib(pid: int) -> int:
     """Resident memory of the family. Pages that its members share count for each of them."""
     total = 0

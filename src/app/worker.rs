@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::TcpListener as StdListener;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
@@ -18,6 +19,10 @@ use crate::pipeline::listener;
 use crate::pipeline::plan::{Door, Plan};
 use crate::pipeline::upstream::Upstreams;
 use crate::queue;
+
+/// How often memory is given back, and what is asked for to have it done: more than fits in a page that the allocator has open.
+const TIDY: Duration = Duration::from_secs(1);
+const TIDY_BYTES: usize = 1 << 20;
 
 /// A plan to go by from now on. Whoever sent it is told when deliveries do.
 pub(super) type Successor = (Plan, oneshot::Sender<()>);
@@ -93,10 +98,20 @@ async fn serve(
     tokio::select! {
         () = everything => {}
         never = upstreams.reap() => never,
+        never = give_memory_back() => never,
         () = last_words => {
             let left = tasks.len();
             tracing::warn!(left, "stopped with calls under way; their claims are left to their leases");
         }
+    }
+}
+
+/// The allocator gives freed memory back to the system, a thread's own, only while that thread allocates: a program that has
+/// become idle after a rush would keep all of it. So each runtime allocates a little now and then, which is never touched.
+async fn give_memory_back() -> ! {
+    loop {
+        sleep(TIDY).await;
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(TIDY_BYTES)));
     }
 }
 

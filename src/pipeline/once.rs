@@ -432,7 +432,8 @@ impl Pipeline {
         match (&hold, settlement) {
             (Some(hold), Settlement::Complete) => {
                 route.watch.succeeded_at(hold.claim().attempt());
-                self.complete(hold, &call, sent, audience).await;
+                // Boxed, though it is the rule: for as long as a consumer takes, its event need not have room for what follows.
+                Box::pin(self.complete(hold, &call, sent, audience)).await;
             }
             (Some(hold), Settlement::Fail { doubt }) => Box::pin(self.release(hold, doubt, &call, sent, audience)).await,
             (Some(_), settlement @ Settlement::Hold) | (None, settlement) => {
