@@ -21,7 +21,6 @@ use crate::store::{Bound, Enqueued, Keeping, Mark, StoreError, StoreErrorKind, T
 use crate::telemetry::{Facts, Record, StoreOp};
 
 /// What became of an event at the door of the queue.
-#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
 pub(super) enum Accepted {
     End(End),
     /// The store could not be asked, and the provider's policy does not refuse then, or a copy is under way because of that:
@@ -30,7 +29,6 @@ pub(super) enum Accepted {
 }
 
 /// What is to be done with what the store has said.
-#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
 enum Next {
     End(End),
     /// Added all the same, marked.

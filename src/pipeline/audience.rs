@@ -20,7 +20,6 @@ pub struct News {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "sent once a delivery; a box would cost every one an allocation")]
 pub enum Ended {
     End(End),
     /// The key belongs to another body: the event must be taken up under key and digest.

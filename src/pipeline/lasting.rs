@@ -121,7 +121,6 @@ mod tests {
     }
 
     #[tokio::test]
-    #[expect(clippy::panic, reason = "what is tried is that it stays where it is")]
     async fn a_panic_ends_the_work_alone() {
         let tasks = TaskTracker::new();
         let (say, told) = oneshot::channel::<u8>();
