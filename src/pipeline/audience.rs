@@ -74,14 +74,12 @@ impl Audience {
     /// find the event accepted, if it was.
     pub fn tell(mut self, (end, shared): (End, Option<Arc<Shared>>)) -> Option<Lead> {
         let lead = self.followers.take();
-        let ending = match (&end, shared) {
-            (Err(refusal), _) => Some(Ending::Refused(refusal.clone())),
-            (Ok(_), Some(shared)) => Some(Ending::Answered(shared)),
-            // Nobody waits for it.
-            (Ok(_), None) => None,
-        };
-        if let (Some(lead), Some(ending)) = (&lead, ending) {
-            lead.end(ending);
+        if let Some(lead) = &lead {
+            lead.end(match (&end, shared) {
+                (Err(refusal), _) => Ending::Refused(refusal.clone()),
+                (Ok(_), Some(shared)) => Ending::Answered(shared),
+                (Ok(_), None) => Ending::Accepted,
+            });
         }
         self.tell_sender(end);
         lead
@@ -121,7 +119,7 @@ pub fn end_of(ending: Ending, on_duplicate: OnDuplicate) -> End {
             Ok(Reply::Mirrored { answer, outcome })
         }
         Ending::Done(done) => Ok(Reply::Duplicate { done: Some(done), replay }),
-        Ending::Queued => Ok(Reply::Duplicate { done: None, replay: false }),
+        Ending::Queued | Ending::Accepted => Ok(Reply::Duplicate { done: None, replay: false }),
         Ending::Acked => Ok(Reply::AckedInFlight),
         Ending::Refused(refusal) => Err(refusal),
         // Nobody is moved twice: under key and digest every body is the same.

@@ -60,7 +60,7 @@ impl Phase {
             Self::Running => false,
             Self::Accepted => true,
             Self::Ended(Ending::Answered(answer)) => answer.is_success,
-            Self::Ended(Ending::Done(_) | Ending::Queued) => true,
+            Self::Ended(Ending::Done(_) | Ending::Queued | Ending::Accepted) => true,
             Self::Ended(Ending::Refused(_) | Ending::Acked | Ending::Moved) => false,
         }
     }
@@ -76,6 +76,8 @@ pub enum Ending {
     Refused(Refusal),
     /// The event was accepted before: it is in the queue, or a dead letter.
     Queued,
+    /// The consumer has accepted it, and nobody waited for its answer.
+    Accepted,
     /// Another process is at work on it, and the provider is to be told 2xx all the same.
     Acked,
     /// The key belongs to another body: look under the key with the digest.
@@ -125,14 +127,13 @@ impl Flights {
         if body_matters && has_other_body {
             return Joined::OtherBody(Rival(flight.progress.subscribe()));
         }
-        let follower = || Follower { progress: flight.progress.subscribe(), has_other_body };
+        let is_full = flight.progress.receiver_count() >= self.followers_max;
+        // Before it is looked how far the leader is: one that has come further by then has seen somebody who waits.
+        let follower = Follower { progress: flight.progress.subscribe(), has_other_body };
         if flight.progress.borrow().phase.is_accepted() {
-            return Joined::Accepted(follower());
+            return Joined::Accepted(follower);
         }
-        if flight.progress.receiver_count() >= self.followers_max {
-            return Joined::Full;
-        }
-        Joined::Follow(follower())
+        if is_full { Joined::Full } else { Joined::Follow(follower) }
     }
 
     fn shard(&self, key: &EventKey) -> MutexGuard<'_, Shard> {

@@ -126,6 +126,7 @@ impl Upstreams {
         may_send: impl Fn() -> Result<(), NotSent>,
     ) -> Result<(Response<Incoming>, Used), ForwardError> {
         let pool = self.pool(upstream);
+        let is_streamed = !request.body().is_end_stream() && matches!(request.body(), Outgoing::Stream(_));
         loop {
             let mut line = match pool.take() {
                 Some(line) if patience.stop.is_cancelled() => {
@@ -142,7 +143,13 @@ impl Upstreams {
                 Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     return Err(ForwardError::broken("it switched to another protocol"));
                 }
-                Ok(Ok(response)) => return Ok((response, Used { pool, line })),
+                Ok(Ok(response)) => {
+                    if is_streamed {
+                        // Its sender may say everything before it takes the answer.
+                        line.let_go();
+                    }
+                    return Ok((response, Used { pool, line }));
+                }
                 Ok(Err(NoAnswer::Unsent(unsent))) => request = *unsent,
                 Ok(Err(NoAnswer::Broken(error))) => return Err(ForwardError::broken(&chain(&error))),
                 Ok(Err(NoAnswer::Interim)) => {

@@ -309,6 +309,46 @@ mod passthrough {
         assert!(proxy.stop().await);
     }
 
+    /// Many senders say everything before they listen: a long answer that comes early must not keep the request from going on.
+    #[tokio::test]
+    async fn a_request_goes_on_while_nobody_takes_its_answer() {
+        const BYTES: usize = 16 << 20;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let proxy = in_front_of(&Consumer::answering(200).await).upstream(&url).top("passthrough = [\"/app/*\"]").start();
+        let head = format!("POST /app HTTP/1.1\r\nhost: a\r\ncontent-length: {BYTES}\r\n\r\n");
+        let mut sender = tokio::net::TcpStream::connect(proxy.listen).await.unwrap();
+        sender.write_all(head.as_bytes()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let (mut request, mut answer) = stream.into_split();
+        let answering = async {
+            answer.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {BYTES}\r\n\r\n").as_bytes()).await.unwrap();
+            answer.write_all(&vec![b'a'; BYTES]).await.unwrap();
+        };
+        let reading = async {
+            let mut left = BYTES;
+            let mut read = vec![0; 1 << 16];
+            while left > 0 {
+                let count = request.read(&mut read).await.unwrap();
+                assert!(count > 0, "the request was cut short by {left} bytes");
+                left = left.saturating_sub(count);
+            }
+        };
+        let sending = async {
+            sender.write_all(&vec![b'r'; BYTES]).await.unwrap();
+            let (mut left, mut read) = (BYTES, vec![0; 1 << 16]);
+            while left > 0 {
+                let count = sender.read(&mut read).await.unwrap();
+                assert!(count > 0, "the answer was cut short by {left} bytes");
+                left = left.saturating_sub(count);
+            }
+        };
+        let all = async { tokio::join!(answering, reading, sending) };
+        tokio::time::timeout(std::time::Duration::from_secs(20), all).await.expect("somebody waits for nobody");
+        drop(sender);
+        assert!(proxy.stop().await);
+    }
+
     #[tokio::test]
     async fn requests_go_on_as_they_come() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

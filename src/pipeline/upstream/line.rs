@@ -15,6 +15,8 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::task::unconstrained;
 
 use crate::pipeline::body::Outgoing;
 
@@ -32,6 +34,7 @@ pub struct Line {
     driver: Option<Box<Driver>>,
     /// Bytes that came since the last request.
     read: Arc<AtomicUsize>,
+    is_tls: bool,
 }
 
 /// Why there is no answer.
@@ -47,9 +50,19 @@ pub enum NoAnswer {
 impl Line {
     pub async fn over(stream: Stream) -> Result<Self, hyper::Error> {
         let read = Arc::new(AtomicUsize::new(0));
+        let is_tls = matches!(stream, MaybeHttpsStream::Https(_));
         let metered = Metered { stream: TokioIo::new(stream), read: Arc::clone(&read) };
         let (sender, driver) = client().handshake(TokioIo::new(metered)).await?;
-        Ok(Self { sender, driver: Some(Box::new(driver)), read })
+        Ok(Self { sender, driver: Some(Box::new(driver)), read, is_tls })
+    }
+
+    /// Has it driven by a task of its own from now on, to its end: what is still to be written does not wait for whoever reads.
+    pub fn let_go(&mut self) {
+        // Without a runtime the process is at its end.
+        if let (Some(driver), Ok(runtime)) = (self.driver.take(), Handle::try_current()) {
+            // Why it ends, the request's own future tells.
+            runtime.spawn(driver);
+        }
     }
 
     /// Moves what is to be written, and what has come.
@@ -70,9 +83,10 @@ impl Line {
 
     /// Sends a request and waits for the head of its answer.
     pub async fn ask(&mut self, request: Request<Outgoing>) -> Result<Response<Incoming>, NoAnswer> {
-        let Self { sender, driver, read } = self;
+        let Self { sender, driver, read, .. } = self;
         read.store(0, Relaxed);
-        let mut answer = pin!(sender.try_send_request(request));
+        // Whatever the task has done before: an answer that is put off for its sake would be so without a word.
+        let mut answer = pin!(unconstrained(sender.try_send_request(request)));
         std::future::poll_fn(|cx| {
             drive(driver, cx);
             // The answer comes from there alone, so that there is nothing to be woken for when it does.
@@ -82,6 +96,15 @@ impl Line {
             }
         })
         .await
+    }
+}
+
+impl Drop for Line {
+    /// TLS has a farewell, without which the other side takes an end for a fault.
+    fn drop(&mut self) {
+        if self.is_tls {
+            self.let_go();
+        }
     }
 }
 

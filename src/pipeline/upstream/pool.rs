@@ -15,8 +15,8 @@ use super::line::Line;
 pub(super) const IDLE: Duration = Duration::from_millis(1500);
 /// Idle connections kept for one consumer.
 const IDLE_MAX: usize = 256;
-/// For how long a request is written on to a consumer that has answered already. It may still read what it answered to.
-const WRITE_ON: Duration = Duration::from_secs(10);
+/// For how long a consumer that has answered already may read what it answered to, for its connection to be used again.
+const READ_ON: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub struct Pool {
@@ -97,8 +97,9 @@ impl Used {
         if line.is_ready() {
             return pool.put(line);
         }
+        line.let_go();
         tokio::spawn(async move {
-            let written = timeout(WRITE_ON, std::future::poll_fn(|cx| line.poll_ready(cx)));
+            let written = timeout(READ_ON, std::future::poll_fn(|cx| line.poll_ready(cx)));
             if written.await == Ok(true) {
                 pool.put(line);
             }

@@ -84,7 +84,7 @@ fn work(queue: &Receiver<Waiters>, journal: &mut Journal, health: &Health) {
         let is_safe = outcome().is_none();
         for (back, jobs) in joined(waiters) {
             let errors = if is_safe { Vec::new() } else { jobs.iter().filter_map(|_| outcome()).collect() };
-            back.send(Settled { jobs, errors, ends_round: false });
+            back.send(Settled { jobs, errors, next: None });
         }
     }
 }

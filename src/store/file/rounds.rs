@@ -38,8 +38,9 @@ pub(super) struct Settled {
     pub(super) jobs: Vec<Job>,
     /// One for each job, or none where all went well.
     pub(super) errors: Vec<StoreError>,
-    /// Whether the round they came with has been written: the next one may come.
-    pub(super) ends_round: bool,
+    /// The way itself, once the round they came with has been written: the next one may come by it. Whoever drops a round drops
+    /// this, and is waited for no longer.
+    pub(super) next: Option<Back>,
 }
 
 impl Back {
@@ -92,6 +93,14 @@ impl Rounds {
         self.orders.send(Order::Close(closed)).map_err(|_| Gone)
     }
 
+    /// Until nobody goes between.
+    #[cfg(test)]
+    pub(super) async fn left(&self) {
+        while !self.open().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn send(&self, jobs: Vec<Job>, back: Back) -> Result<(), Gone> {
         self.orders.send(Order::Round(Round { jobs, back })).map_err(|_| Gone)
     }
@@ -113,21 +122,23 @@ struct Carrier {
 impl Carrier {
     async fn work(mut self) {
         let (back, mut settled) = unbounded_channel();
-        let mut out = 0;
+        let (mut back, mut out) = (Back(back), 0);
         while let Some(jobs) = self.next() {
             out += jobs.len();
-            if self.rounds.send(jobs, Back(back.clone())).is_err() {
+            if self.rounds.send(jobs, back).is_err() {
                 // The callers learn it from their answers, which went with the jobs.
                 return;
             }
             // Those who wait for the disk may be answered in between, or later.
-            while let Some(some) = settled.recv().await {
+            back = loop {
+                let Some(some) = settled.recv().await else { return };
                 out -= some.jobs.len();
-                if answer(some) {
-                    break;
+                if let Some(next) = answer(some) {
+                    break next;
                 }
-            }
+            };
         }
+        drop(back);
         hand_out(out, settled).await;
     }
 
@@ -163,12 +174,12 @@ async fn hand_out(mut out: usize, mut settled: UnboundedReceiver<Settled>) {
     }
 }
 
-/// Wakes the callers. Tells whether a round has ended.
-fn answer(mut settled: Settled) -> bool {
+/// Wakes the callers. Gives the way for the next round, where one has ended.
+fn answer(mut settled: Settled) -> Option<Back> {
     for job in settled.jobs {
         job.answer(settled.errors.pop().map_or(Ok(()), Err));
     }
-    settled.ends_round
+    settled.next
 }
 
 impl fmt::Debug for Rounds {

@@ -11,7 +11,7 @@ use fjall::{
 };
 
 use super::mend::mend;
-use super::{local, millis};
+use super::{checkpoint, local, millis};
 use crate::store::cells::{FOR_EVER, Held, StoreError, StoreErrorKind};
 
 // The engine's memory, beside what is being written: events are looked up once, mostly in vain, so a cache of blocks
@@ -46,12 +46,14 @@ impl Tables {
         }
     }
 
-    fn open_engine(path: &Path, journaled: u64) -> fjall::Result<Self> {
+    pub(super) fn open_engine(path: &Path, journaled: u64) -> fjall::Result<Self> {
         let database = Database::builder(path)
             .cache_size(CACHE_BYTES)
             .worker_threads(ENGINE_THREADS)
             .max_journaling_size(JOURNALS_BYTES)
             .open()?;
+        // Who held the directory when it was to be mended may have let go since: its note must not be taken for one of this run.
+        checkpoint::forget(path)?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
         let (cells, ends) = (database.keyspace("cells", options)?, database.keyspace("ends", options)?);
         let letters = database.keyspace("letters", options)?;

@@ -12,8 +12,10 @@ use tempfile::TempDir;
 use super::ends;
 use super::journal::newest_number;
 use super::mend::mend;
-use super::writer::Until;
-use super::{Cells, Change, FileCells, StoreErrorKind, Swapped};
+use super::rounds::Rounds;
+use super::tables::Tables;
+use super::writer::{Job, Until};
+use super::{Cells, Change, FileCells, StoreErrorKind, Swapped, checkpoint};
 use crate::store::cells::FOR_EVER;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -53,6 +55,37 @@ async fn ended_cells_are_swept_from_disk() {
     eventually_stored(&cells, (1, 1)).await;
     assert!(cells.read("long").await.unwrap().is_some());
     cells.close().await.unwrap();
+}
+
+/// The note is of one run, and whoever opens the engine begins another, also where nothing could be looked at before that.
+#[test]
+fn an_engine_that_is_open_has_no_checkpoint_of_another_run() {
+    let directory = tempfile::tempdir().unwrap();
+    checkpoint::note(directory.path(), 1000).unwrap();
+    let tables = Tables::open_engine(directory.path(), 0).unwrap();
+    assert_eq!(checkpoint::noted(directory.path()).unwrap(), 0);
+    drop(tables);
+}
+
+/// Were somebody to wait for a round that nobody has, all that is asked on this thread would.
+#[tokio::test]
+async fn a_round_that_is_dropped_is_waited_for_by_nobody() {
+    let (orders, queue) = std::sync::mpsc::channel();
+    let rounds = Rounds::new(orders);
+    for _ in 0..2 {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let job = Job::new(Until::Written, |_| Ok(()), move |outcome| drop(answer.send(outcome)));
+        rounds.add(job);
+        let taken = async {
+            while queue.try_recv().is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, taken).await.unwrap();
+        assert!(tokio::time::timeout(PATIENCE, answered).await.unwrap().is_err(), "it was dropped without a word");
+        // Whoever carried it learns of it and leaves, and the next job has somebody to carry it.
+        tokio::time::timeout(PATIENCE, rounds.left()).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -224,7 +224,7 @@ impl<'a> Batch<'a> {
             } else if !durable.is_empty() {
                 for_the_disk.push((back.clone(), durable));
             }
-            back.send(Settled { jobs, errors, ends_round: true });
+            back.clone().send(Settled { jobs, errors, next: Some(back) });
         }
         for_the_disk
     }
