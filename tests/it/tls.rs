@@ -1,6 +1,7 @@
 //! A consumer behind HTTPS.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::https::{self, Identity};
@@ -48,10 +50,40 @@ async fn send(upstreams: &Arc<Upstreams>, to: SocketAddr) -> Result<Bytes, Forwa
     let request = Request::post("/hook").body(Outgoing::Whole(Full::from("a delivery"))).unwrap();
     let stop = CancellationToken::new();
     let patience = Patience { connect: Duration::ZERO, deadline: Instant::now() + Duration::from_secs(10), stop: &stop };
-    let (response, used) = upstreams.send(&upstream, request, patience, || Ok(())).await?;
-    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let (response, mut used) = upstreams.send(&upstream, request, patience, || Ok(())).await?;
+    let (mut answer, mut body) = (response.into_body(), Vec::new());
+    while let Some(frame) = poll_fn(|cx| used.poll_frame(&mut answer, cx)).await {
+        body.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());
+    }
     used.put_back();
-    Ok(body)
+    Ok(body.into())
+}
+
+/// An end without it may be somebody else's doing, and consumers log it as such.
+#[tokio::test]
+async fn an_idle_connection_ends_with_the_farewell_of_tls() {
+    let identity = https::identity();
+    let (listener, acceptor) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), https::acceptor(&identity));
+    let address = listener.local_addr().unwrap();
+    let consumer = tokio::spawn(async move {
+        let mut stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"a delivery") {
+            assert!(stream.read_buf(&mut read).await.unwrap() > 0);
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        // Without the farewell this is an error.
+        stream.read_buf(&mut read).await
+    });
+    let upstreams = trusting(&identity);
+    assert_eq!(send(&upstreams, address).await.unwrap(), "ok");
+    let reaped = async {
+        tokio::select! {
+            end = consumer => end.unwrap(),
+            never = upstreams.reap() => never,
+        }
+    };
+    assert_eq!(timeout(Duration::from_secs(10), reaped).await.unwrap().unwrap(), 0);
 }
 
 #[tokio::test]
