@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::support::consumer::Consumer;
 use crate::support::eventually;
 use crate::support::proxy::in_front_of;
-use crate::support::sender::stripe;
+use crate::support::sender::{github_with, stripe};
 
 #[tokio::test]
 async fn connections_are_used_again() {
@@ -32,6 +32,47 @@ async fn a_failing_consumers_connection_is_used_again() {
         assert_eq!(proxy.send(&stripe(&format!("e{event}"))).await.outcome(), "failed");
     }
     assert_eq!(consumer.connections(), 1);
+    assert!(proxy.stop().await);
+}
+
+/// What such a connection still writes is written by a task of its own, which has to wake whoever waits for the next answer.
+#[tokio::test]
+async fn a_connection_that_was_answered_early_is_used_again_and_at_once() {
+    const BODY: usize = 8 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let connections = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&connections);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(async move {
+                let mut read = Vec::new();
+                while let Ok(1..) = stream.read_buf(&mut read).await {
+                    let Some(head) = read.windows(4).position(|end| end == b"\r\n\r\n") else { continue };
+                    let text = String::from_utf8_lossy(&read[..head]).into_owned();
+                    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                    let mut left = (head + 4 + length.parse::<usize>().unwrap()) - read.len();
+                    read.clear();
+                    let mut rest = vec![0; 1 << 16];
+                    while left > 0 {
+                        left -= stream.read(&mut rest[..left.min(1 << 16)]).await.unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let proxy = in_front_of(&Consumer::answering(200).await).upstream(&url).top("workers = 1").start();
+    let large = format!("{{\"pad\":\"{}\"}}", "x".repeat(BODY));
+    assert_eq!(proxy.send(&github_with("large", large)).await.outcome(), "forwarded");
+    let began = Instant::now();
+    for event in 0..10 {
+        assert_eq!(proxy.send(&stripe(&format!("e{event}"))).await.outcome(), "forwarded");
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // The first of them may have come before all was written.
+    assert!(connections.load(Ordering::Relaxed) <= 2);
     assert!(proxy.stop().await);
 }
 

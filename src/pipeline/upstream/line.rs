@@ -89,8 +89,12 @@ impl Line {
         let mut answer = pin!(unconstrained(sender.try_send_request(request)));
         std::future::poll_fn(|cx| {
             drive(driver, cx);
-            // The answer comes from there alone, so that there is nothing to be woken for when it does.
-            match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            // Where it is driven here, the answer comes from there alone: there is nothing to be woken for when it does.
+            let polled = match driver {
+                Some(_) => answer.as_mut().poll(&mut Context::from_waker(Waker::noop())),
+                None => answer.as_mut().poll(cx),
+            };
+            match polled {
                 Poll::Pending if read.load(Relaxed) > HEAD_BYTES_MAX => Poll::Ready(Err(NoAnswer::Interim)),
                 polled => polled.map_err(NoAnswer::from),
             }
