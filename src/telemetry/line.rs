@@ -1,4 +1,4 @@
-//! A delivery's log line, written by hand: the same bytes that `tracing_subscriber` would write, for a fifteenth of the cost.
+//! A delivery's log line, written by hand: the same bytes that `tracing_subscriber` would write, for a fraction of the cost.
 //!
 //! There is one for every delivery, forged ones too. Whatever is out of the ordinary, a letter that has to be escaped or a
 //! terminal with colours, is left to `tracing_subscriber`.
