@@ -1,7 +1,7 @@
 //! One connection to a consumer. It is driven by whoever waits for its answer, which costs no task of its own, and no word
 //! from that to the delivery's; while it is idle nobody looks after it, and whoever takes it up finds out what became of it.
 
-use std::io;
+use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,10 +13,10 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
+use tokio_util::io::InspectReader;
 
 use crate::pipeline::body::Outgoing;
 
@@ -25,9 +25,9 @@ use crate::pipeline::body::Outgoing;
 const HEAD_BYTES_MAX: usize = 128 * 1024;
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
-type Driver = Connection<TokioIo<Metered<TokioIo<Stream>>>, Outgoing>;
+type Metered = InspectReader<TokioIo<Stream>, Box<dyn FnMut(&[u8]) + Send>>;
+type Driver = Connection<TokioIo<Metered>, Outgoing>;
 
-#[derive(Debug)]
 pub struct Line {
     sender: SendRequest<Outgoing>,
     /// Nothing, once it has ended: why, the request's own future tells.
@@ -51,7 +51,9 @@ impl Line {
     pub async fn over(stream: Stream) -> Result<Self, hyper::Error> {
         let read = Arc::new(AtomicUsize::new(0));
         let is_tls = matches!(stream, MaybeHttpsStream::Https(_));
-        let metered = Metered { stream: TokioIo::new(stream), read: Arc::clone(&read) };
+        let count = Arc::clone(&read);
+        let metered: Metered =
+            InspectReader::new(TokioIo::new(stream), Box::new(move |bytes| _ = count.fetch_add(bytes.len(), Relaxed)));
         let (sender, driver) = client().handshake(TokioIo::new(metered)).await?;
         Ok(Self { sender, driver: Some(Box::new(driver)), read, is_tls })
     }
@@ -112,6 +114,12 @@ impl Drop for Line {
     }
 }
 
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("sender", &self.sender).finish_non_exhaustive()
+    }
+}
+
 fn drive(driver: &mut Option<Box<Driver>>, cx: &mut Context<'_>) {
     driver.take_if(|driver| Pin::new(driver.as_mut()).poll(cx).is_ready());
 }
@@ -132,46 +140,4 @@ fn client() -> http1::Builder {
     // The default, stated: bytes without a head are no answer.
     client.max_buf_size(HEAD_BYTES_MAX).http09_responses(false);
     client
-}
-
-/// A stream that counts what is read from it.
-#[derive(Debug)]
-struct Metered<S> {
-    stream: S,
-    read: Arc<AtomicUsize>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.read.fetch_add(buffer.filled().len() - before, Relaxed);
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
 }
