@@ -13,6 +13,7 @@ use super::headers;
 use super::refusal::Refusal;
 use crate::store::Done;
 use crate::telemetry::Outcome;
+use crate::telemetry::line::is_plain;
 
 /// A delivery that ended with an answer.
 #[derive(Debug)]
@@ -139,9 +140,8 @@ struct Refused<'a> {
 
 impl Refused<'_> {
     fn written(&self) -> String {
-        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
-        // Without a branch for each byte, so that many are looked at at once. Only what others said may have to be escaped.
-        if !self.reason.bytes().fold(true, |all, byte| all & is_plain(byte)) {
+        // Only what others said may have to be escaped.
+        if !is_plain(self.reason) {
             return serde_json::to_string(self).unwrap_or_default();
         }
         let mut text = String::with_capacity(256);

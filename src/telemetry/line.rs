@@ -135,9 +135,7 @@ impl<'p> Line<'p> {
 
     /// What needs no escape in either style.
     fn plain(&mut self, value: &str) {
-        // Without a branch for each byte, so that many are looked at at once.
-        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
-        self.is_plain &= value.bytes().fold(true, |so_far, byte| so_far & is_plain(byte));
+        self.is_plain &= is_plain(value);
         self.push(value);
     }
 
@@ -157,6 +155,12 @@ impl Second {
         }
         &self.text
     }
+}
+
+/// Whether it can stand between quotes as it is, in JSON too. Without a branch for each byte, so that many are looked at at once.
+pub(crate) fn is_plain(text: &str) -> bool {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\');
+    text.bytes().fold(true, |so_far, byte| so_far & is_plain(byte))
 }
 
 /// The last digits of a number, with noughts before it.

@@ -3,7 +3,7 @@
 
 pub mod figures;
 pub mod latest;
-mod line;
+pub(crate) mod line;
 pub mod log;
 pub mod metrics;
 pub mod outcome;
