@@ -32,7 +32,7 @@ impl Answer {
         response: Response<Incoming>,
         mut used: Used,
         kept_max: usize,
-        measure: impl FnOnce() -> Measure,
+        measure: impl FnOnce(usize) -> Measure,
         deadline: Instant,
     ) -> Self {
         let (mut parts, mut body) = response.into_parts();
@@ -52,7 +52,8 @@ impl Answer {
                 }
             }
             if kept.len() > kept_max && !body.is_end_stream() {
-                return Self { parts, body: ReplyBody::streaming(kept.freeze(), body, used, Some(measure())), whole: None };
+                let measure = measure(kept.len());
+                return Self { parts, body: ReplyBody::streaming(kept.freeze(), body, used, Some(measure)), whole: None };
             }
         }
     }

@@ -54,8 +54,8 @@ impl Pipeline {
     ) -> impl Future<Output = Answer> + use<'_> {
         let limits = &self.config().limits;
         let kept_max = usize::try_from(limits.answer.0).unwrap_or(usize::MAX);
-        let measure = move || Measure {
-            left: limits.answer_max.0.saturating_sub(limits.answer.0),
+        let measure = move |read: usize| Measure {
+            left: limits.answer_max.0.saturating_sub(read as u64),
             exceeded: self.telemetry.metrics.limited(Limit::Answer).clone(),
         };
         Answer::read(response, used, kept_max, measure, deadline)
