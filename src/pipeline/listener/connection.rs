@@ -20,11 +20,10 @@ use hyper_util::server::graceful::GracefulConnection;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::presence::{Over, Presence, Taken};
+use super::presence::{Due, Over, Presence, Taken};
 use crate::config::Limits;
 use crate::pipeline::caller::Caller;
 use crate::pipeline::plan::Door;
@@ -39,9 +38,6 @@ const PING_WAIT: Duration = Duration::from_secs(10);
 const RESETS_PENDING_MAX: usize = 20;
 /// Streams that were reset because of what the peer did wrong. The library allows a thousand; nobody errs that often.
 const ERRORS_MAX: usize = 100;
-/// A request that is on its way when the door closes is still heard: a long way takes this long.
-const LAST_WORD: Duration = Duration::from_millis(250);
-
 /// What serves every connection of a runtime.
 #[derive(Clone, Debug)]
 pub struct Server(Arc<Protocols>);
@@ -64,8 +60,6 @@ pub struct House {
     pub door: Arc<Door>,
     /// Answers say that no more are to be asked for.
     pub draining: CancellationToken,
-    /// What is idle ends; what is under way goes on.
-    pub stop: CancellationToken,
 }
 
 /// How a connection ended, where that was not the sender's wish.
@@ -146,7 +140,6 @@ impl House {
             biased;
             greeted = greeting => greeted.map_err(|error| Ended::Failed(error.into()))?,
             over = presence.over() => return Err(Ended::Over(over)),
-            () = self.closed() => return Ok(()),
         };
         self.converse(stream, Caller::new(peer.ip(), true), presence).await
     }
@@ -195,7 +188,6 @@ impl House {
                 biased;
                 read = stream.read_buf(&mut first) => read.map_err(|error| Ended::Failed(error.into()))?,
                 over = presence.over() => return if over == Over::Idle { Ok(Heard::Nothing) } else { Err(Ended::Over(over)) },
-                () = self.closed() => 0,
             };
             if read == 0 {
                 return Ok(Heard::Nothing);
@@ -212,32 +204,24 @@ impl House {
     {
         let mut is_closing = false;
         loop {
-            let over = tokio::select! {
+            let due = tokio::select! {
                 // The connection first: what has come by the end of its time is read.
                 biased;
                 ended = connection.as_mut() => return ended.map(|()| Attended::Ended).map_err(|error| Ended::Failed(error.into())),
-                over = presence.over() => over,
-                // Told to shut down, hyper closes a connection unread that it has not read from yet, or that is idle.
-                () = self.closed(), if !is_closing => Over::Idle,
-                () = presence.rests(), if may_rest && !is_closing => return Ok(Attended::Resting),
+                due = presence.due(may_rest && !is_closing) => due,
             };
-            match over {
-                Over::Idle if is_closing => return Ok(Attended::Ended),
+            match due {
+                Due::Rest => return Ok(Attended::Resting),
+                Due::End(Over::Idle) if is_closing => return Ok(Attended::Ended),
                 // What was written last may not have been taken yet, and what is under way goes on.
-                Over::Idle => {
+                Due::End(Over::Idle) => {
                     is_closing = true;
                     presence.close();
                     connection.as_mut().graceful_shutdown();
                 }
-                over => return Err(Ended::Over(over)),
+                Due::End(over) => return Err(Ended::Over(over)),
             }
         }
-    }
-
-    /// The door is closed, and what was on its way has been heard.
-    async fn closed(&self) {
-        self.stop.cancelled().await;
-        sleep(LAST_WORD).await;
     }
 
     fn service(

@@ -184,6 +184,11 @@ impl Line {
         }
         slow.or(welcome).inspect(|presence| presence.show_out()).is_some()
     }
+
+    /// Tells all of them that the door is closed.
+    pub fn shut(&self) {
+        self.present.iter().filter_map(Weak::upgrade).for_each(|presence| presence.shut());
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -33,6 +33,9 @@ const ASK_EVERY: Duration = Duration::from_secs(15);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How many that nobody uses are closed then.
 const MAKE_ROOM: usize = 16;
+/// A request that is on its way when the door closes is still heard: a long way takes this long. (Told to shut down, hyper closes
+/// a connection unread that it has not read from yet, or that is idle.)
+const LAST_WORD: Duration = Duration::from_millis(250);
 
 /// Binds `count` sockets to one address; the kernel spreads connections over them.
 pub fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<StdListener>> {
@@ -65,8 +68,8 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
     let limits = door.pipeline().config().limits.clone();
     let patience = Patience { head: limits.header_timeout, idle: limits.idle_timeout };
     let server = Server::new(&limits);
-    // Tokens of this runtime's own: who asks them meets on no other core's lock.
-    let house = House { server, door, draining: draining.child_token(), stop: stop.child_token() };
+    // A token of this runtime's own: who asks it meets on no other core's lock.
+    let house = House { server, door, draining: draining.child_token() };
     let (open, mut line) = (TaskTracker::new(), Line::default());
     let admit = |line: &mut Line, stream: TcpStream, peer: SocketAddr| {
         let seat = match crowd.seat(peer.ip(), speaks_for_many(&house, peer), || line.show_one_out()) {
@@ -102,7 +105,10 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
         admit(&mut line, stream, peer);
     }
     open.close();
-    open.wait().await;
+    if timeout(LAST_WORD, open.wait()).await.is_err() {
+        line.shut();
+        open.wait().await;
+    }
 }
 
 /// Closes the socket, and gives the connections that the kernel had taken for us by then: their senders believe in them.

@@ -93,7 +93,16 @@ pub struct Presence {
     /// Whether a request on it was answered with success.
     is_welcome: AtomicBool,
     is_shown_out: AtomicBool,
+    is_shut: AtomicBool,
     waker: AtomicWaker,
+}
+
+/// What is to be done about a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    End(Over),
+    /// Nothing has been under way for a while, neither read nor written in part.
+    Rest,
 }
 
 /// When to look again, or that it is over.
@@ -122,6 +131,7 @@ impl Presence {
             is_http2: AtomicBool::default(),
             is_welcome: AtomicBool::default(),
             is_shown_out: AtomicBool::default(),
+            is_shut: AtomicBool::default(),
             waker: AtomicWaker::new(),
         })
     }
@@ -147,19 +157,6 @@ impl Presence {
     /// The kernel has taken what was written, or it has not.
     pub fn wrote(&self, is_taken: bool) {
         self.is_blocked.store(!is_taken, Relaxed);
-    }
-
-    /// Waits until nothing has been under way for a while, neither read nor written in part.
-    pub async fn rests(&self) {
-        let due = || self.began + Duration::from_millis(self.moved.load(Relaxed)) + REST_AFTER;
-        loop {
-            // Never at once: whoever is woken by something else than a request would go round and round.
-            sleep_until(due().max(Instant::now() + REST_AFTER / 2)).await;
-            let is_still = self.is_quiet() && self.speaking.load(Relaxed) == 0 && !self.is_blocked.load(Relaxed);
-            if is_still && self.is_between.load(Relaxed) && due() <= Instant::now() {
-                return;
-            }
-        }
     }
 
     /// Whether nothing is under way.
@@ -196,6 +193,12 @@ impl Presence {
         self.waker.wake();
     }
 
+    /// The door is closed: what is under way on it goes on, and nothing more is waited for.
+    pub fn shut(&self) {
+        self.is_shut.store(true, Relaxed);
+        self.waker.wake();
+    }
+
     pub fn is_asked_to_go(&self) -> bool {
         self.is_shown_out.load(Relaxed)
     }
@@ -208,22 +211,52 @@ impl Presence {
     /// Waits until it is over for one of the reasons there are.
     pub async fn over(&self) -> Over {
         loop {
-            let until = match self.look() {
-                Look::Over(over) => return over,
+            if let Due::End(over) = self.due(false).await {
+                return over;
+            }
+        }
+    }
+
+    /// Waits until it is over, or may rest.
+    pub async fn due(&self, may_rest: bool) -> Due {
+        let mut has_waited = false;
+        loop {
+            let mut until = match self.look() {
+                Look::Over(over) => return Due::End(over),
                 Look::Again(until) => until,
             };
+            if may_rest {
+                let rested = self.at(&self.moved) + REST_AFTER;
+                let now = Instant::now();
+                // Never at once: whoever is woken by something else than a request would go round and round.
+                if has_waited && rested <= now && self.is_still() {
+                    return Due::Rest;
+                }
+                until = until.min(rested.max(now + REST_AFTER / 2));
+            }
             let mut sleep = pin!(sleep_until(until));
             std::future::poll_fn(|cx| {
                 self.waker.register(cx.waker());
-                if self.is_shown_out.load(Relaxed) { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }
+                let is_called = self.is_shown_out.load(Relaxed) || self.is_shut.load(Relaxed);
+                if is_called { Poll::Ready(()) } else { sleep.as_mut().poll(cx) }
             })
             .await;
+            has_waited = true;
         }
+    }
+
+    /// Whether nothing is under way, and nothing is half read or half written.
+    fn is_still(&self) -> bool {
+        let is_silent = self.speaking.load(Relaxed) == 0 && self.is_between.load(Relaxed);
+        is_silent && self.is_quiet() && !self.is_blocked.load(Relaxed)
+    }
+
+    fn at(&self, millis: &AtomicU64) -> Instant {
+        self.began + Duration::from_millis(millis.load(Relaxed))
     }
 
     fn look(&self) -> Look {
         let Patience { head, idle } = self.patience;
-        let at = |millis: &AtomicU64| self.began + Duration::from_millis(millis.load(Relaxed));
         let is_closing = self.closing.load(Relaxed) > 0;
         let head = if is_closing { FAREWELL } else { head };
         let is_busy = self.asking.load(Relaxed) > 0;
@@ -231,23 +264,25 @@ impl Presence {
             return Look::Over(Over::Abandoned);
         } else if self.is_shown_out.swap(false, Relaxed) && self.is_doubtful() {
             return Look::Over(Over::Crowded);
+        } else if self.is_shut.swap(false, Relaxed) && !is_closing {
+            return Look::Over(Over::Idle);
         } else if let Some(due) = self.reply_due() {
             match is_busy {
                 false => (due, Over::Reply),
                 // The others on it are no worse than they were: it is told to end, and they have time for that.
-                true if is_closing => (due.max(at(&self.closing) + idle), Over::Reply),
+                true if is_closing => (due.max(self.at(&self.closing) + idle), Over::Reply),
                 true => (due, Over::Idle),
             }
         } else if is_busy {
             return Look::Again(Instant::now() + head.min(idle));
         } else if is_closing {
-            (at(&self.closing).max(at(&self.moved)) + FAREWELL, Over::Idle)
+            (self.at(&self.closing).max(self.at(&self.moved)) + FAREWELL, Over::Idle)
         } else if !self.has_asked.load(Relaxed) {
             (self.began + head, Over::Head)
         } else if self.speaking.load(Relaxed) > 0 && !self.is_http2.load(Relaxed) {
-            (at(&self.speaking) + head, Over::Head)
+            (self.at(&self.speaking) + head, Over::Head)
         } else {
-            (at(&self.moved) + idle, Over::Idle)
+            (self.at(&self.moved) + idle, Over::Idle)
         };
         let now = Instant::now();
         if due <= now { Look::Over(over) } else { Look::Again(due.min(now + head)) }
