@@ -320,6 +320,8 @@ mod passthrough {
         let mut sender = tokio::net::TcpStream::connect(proxy.listen).await.unwrap();
         sender.write_all(head.as_bytes()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
+        // Early, but not before the question: what answers nothing ends a connection.
+        stream.peek(&mut [0]).await.unwrap();
         let (mut request, mut answer) = stream.into_split();
         let answering = async {
             answer.write_all(format!("HTTP/1.1 200 OK\r\ncontent-length: {BYTES}\r\n\r\n").as_bytes()).await.unwrap();

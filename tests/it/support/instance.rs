@@ -79,6 +79,15 @@ impl Instance {
         self.program.err()
     }
 
+    /// Waits until its log has all of these words: it is written by a thread of its own, after what it tells of.
+    pub async fn logged(&self, words: &[&str]) -> String {
+        eventually(&format!("a log with {words:?}"), async || {
+            let log = self.log();
+            words.iter().all(|word| log.contains(word)).then_some(log)
+        })
+        .await
+    }
+
     /// The lines of its log that were written for this part of the program.
     pub fn lines_of(&self, target: &str) -> Vec<Value> {
         lines(&self.log()).into_iter().filter(|line| line["target"] == target).collect()
