@@ -4,14 +4,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{Response, header, response};
+use http::{header, response};
 use http_body::Body;
-use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{Measure, ReplyBody};
 use super::reply::Shared;
-use super::upstream::Used;
+use super::upstream::Heard;
 use crate::store::StoredReply;
 
 /// Replies up to this size are kept for duplicates.
@@ -19,7 +18,7 @@ const REPLAY_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug)]
 pub struct Answer {
-    pub parts: response::Parts,
+    pub parts: Box<response::Parts>,
     pub body: ReplyBody,
     /// The whole body, unless it was too large to keep or broke off.
     whole: Option<Bytes>,
@@ -28,14 +27,10 @@ pub struct Answer {
 impl Answer {
     /// Reads up to `kept_max` bytes of the body; what is beyond is streamed to the one sender that has the connection, as far as
     /// `measure` allows.
-    pub async fn read(
-        response: Response<Incoming>,
-        mut used: Used,
-        kept_max: usize,
-        measure: impl FnOnce(usize) -> Measure,
-        deadline: Instant,
-    ) -> Self {
-        let (mut parts, mut body) = response.into_parts();
+    pub async fn read(heard: Box<Heard>, kept_max: usize, measure: impl FnOnce(usize) -> Measure, deadline: Instant) -> Self {
+        let Heard { response, mut used } = *heard;
+        let (parts, mut body) = response.into_parts();
+        let mut parts = Box::new(parts);
         let mut kept = Kept::default();
         loop {
             match timeout_at(deadline, poll_fn(|cx| used.poll_frame(&mut body, cx))).await {

@@ -24,7 +24,8 @@ use crate::telemetry::Limit;
 /// A request read whole. Nothing of it is believed yet.
 #[derive(Debug)]
 pub struct Delivery {
-    pub parts: Parts,
+    /// Boxed, here and on its way: every future that it goes through would have room for it, twice.
+    pub parts: Box<Parts>,
     pub body: Bytes,
     pub caller: Caller,
     /// Its share of all buffered bytes, given back with the delivery.
@@ -33,9 +34,9 @@ pub struct Delivery {
 
 impl Delivery {
     /// A delivery that was kept.
-    pub fn kept(parts: Parts, body: Bytes, caller: Caller) -> Self {
+    pub fn kept(parts: impl Into<Box<Parts>>, body: Bytes, caller: Caller) -> Self {
         let share = Share::default();
-        Self { parts, body, caller, _share: share }
+        Self { parts: parts.into(), body, caller, _share: share }
     }
 
     /// The delivery as a scheme looks at it.
@@ -111,7 +112,13 @@ async fn discard(mut body: Incoming) {
 }
 
 /// Reads the body. What is certainly too much is refused before its first byte.
-pub async fn read(parts: Parts, body: Inbound, caller: Caller, mut room: Room<'_>, bounds: &Bounds) -> Result<Delivery, Refusal> {
+pub async fn read(
+    parts: Box<Parts>,
+    body: Inbound,
+    caller: Caller,
+    mut room: Room<'_>,
+    bounds: &Bounds,
+) -> Result<Delivery, Refusal> {
     let announced = body.announced();
     if announced.unwrap_or(0) > bounds.body_bytes_max {
         return Err(Refusal::TooLarge);

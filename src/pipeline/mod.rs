@@ -37,8 +37,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
@@ -69,7 +69,7 @@ use rate::FailurePaces;
 use refusal::Refusal;
 use reply::{End, Reply};
 use route::{Found, Route, Slot};
-use upstream::{ForwardError, Patience, Upstreams};
+use upstream::{ForwardError, Heard, Patience, Upstreams};
 use verify::Verified;
 
 /// From this size on a body is worth a thread of its own: a MAC or a look for the id would stop its core for others.
@@ -109,9 +109,16 @@ impl Pipeline {
     }
 
     /// Answers one request. Its record is closed on every path; a future dropped here is a sender that hung up.
-    pub async fn handle(self: Arc<Self>, request: Request<Incoming>, caller: Caller, asked: &mut Asked) -> Response<ReplyBody> {
+    pub async fn handle(
+        self: Arc<Self>,
+        parts: Box<Parts>,
+        body: Incoming,
+        caller: Caller,
+        asked: &mut Asked,
+    ) -> Response<ReplyBody> {
         let mut record = Record::open();
-        let end = self.run(request, caller, asked, &mut record).await;
+        let body = Inbound::new(&parts, body);
+        let end = self.run(parts, body, caller, asked, &mut record).await;
         let (outcome, reason) = (reply::outcome(&end), reply::reason(&end));
         if let Some(limit) = end.as_ref().err().and_then(Refusal::limit) {
             self.telemetry.limited(limit);
@@ -121,9 +128,14 @@ impl Pipeline {
         response
     }
 
-    async fn run(self: &Arc<Self>, request: Request<Incoming>, caller: Caller, asked: &mut Asked, record: &mut Record) -> End {
-        let (parts, body) = request.into_parts();
-        let body = Inbound::new(&parts, body);
+    async fn run(
+        self: &Arc<Self>,
+        parts: Box<Parts>,
+        body: Inbound,
+        caller: Caller,
+        asked: &mut Asked,
+        record: &mut Record,
+    ) -> End {
         let head = headers::within(&parts, &self.config().limits)?;
         let room = self.buffered.room(head, asked)?;
         let found = self.plan.routes.find(&parts).inspect_err(|_| self.telemetry.unrouted(&parts.method, parts.uri.path()))?;
@@ -144,7 +156,7 @@ impl Pipeline {
         if body.is_at_end()
             && let Some(challenge) = challenge(&route, &Received::without_body(&parts), None)
         {
-            return self.answer_challenge(challenge, &route, parts, Bytes::new(), caller).await;
+            return Box::pin(self.answer_challenge(challenge, &route, parts, Bytes::new(), caller)).await;
         }
         let may_be_challenge = route.provider.handshakes.iter().any(Handshake::is_unsigned_body);
         if !may_be_challenge {
@@ -157,7 +169,7 @@ impl Pipeline {
         record.body_took(reading.elapsed());
         drop(step);
         if may_be_challenge && let Some(challenge) = challenge(&route, &delivery.received(), None) {
-            return self.answer_challenge(challenge, &route, delivery.parts, Bytes::new(), caller).await;
+            return Box::pin(self.answer_challenge(challenge, &route, delivery.parts, Bytes::new(), caller)).await;
         }
 
         let step = record.trace().step("verify");
@@ -177,7 +189,7 @@ impl Pipeline {
             record.verified_with(proof.slot);
             if let Some(challenge) = challenge(&route, &verified.delivery().received(), Some(&proof)) {
                 let delivery = verified.into_delivery();
-                return self.answer_challenge(challenge, &route, delivery.parts, delivery.body, caller).await;
+                return Box::pin(self.answer_challenge(challenge, &route, delivery.parts, delivery.body, caller)).await;
             }
         }
 
@@ -321,21 +333,23 @@ impl Pipeline {
             let lead = match joined {
                 None => None,
                 Some(Joined::Lead(lead)) => Some(lead),
-                Some(Joined::Follow(follower)) => match self.follow(follower, provider.in_flight, deadline, record).await? {
-                    Ending::Moved => {
-                        event = event.conflicting();
-                        continue;
+                Some(Joined::Follow(follower)) => {
+                    match Box::pin(self.follow(follower, provider.in_flight, deadline, record)).await? {
+                        Ending::Moved => {
+                            event = event.conflicting();
+                            continue;
+                        }
+                        ending => return end_of(ending, provider.on_duplicate),
                     }
-                    ending => return end_of(ending, provider.on_duplicate),
-                },
+                }
                 Some(Joined::Accepted(follower)) if provider.on_duplicate == OnDuplicate::Replay => {
-                    let ending = self.follow(follower, InFlight::Wait, deadline, record).await?;
+                    let ending = Box::pin(self.follow(follower, InFlight::Wait, deadline, record)).await?;
                     return end_of_accepted(ending, provider.on_duplicate);
                 }
                 Some(Joined::Accepted(_)) => return Ok(Reply::Duplicate { done: None, replay: false }),
                 Some(Joined::OtherBody(rival)) => {
                     let late = Refusal::InFlight { retry_after: RETRY_AFTER };
-                    if !self.within(deadline, rival.is_another_event(), late).await? {
+                    if !Box::pin(self.within(deadline, rival.is_another_event(), late)).await? {
                         continue;
                     }
                     event.route.watch.conflict();
@@ -434,13 +448,13 @@ impl Pipeline {
     }
 
     /// Answers a challenge, or passes it on; neither claims anything.
-    async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Parts, body: Bytes, caller: Caller) -> End {
+    async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Box<Parts>, body: Bytes, caller: Caller) -> End {
         match challenge {
             Challenge::Answer(answer) => Ok(Reply::Challenge(answer)),
             Challenge::PassOn => {
                 let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
                 let whole = Outgoing::Whole(Full::new(body));
-                let (parts, body) = Box::pin(self.pass(upstream, preserve_path, parts, whole, caller)).await?;
+                let (parts, body) = self.pass(upstream, preserve_path, parts, whole, caller).await?;
                 Ok(Reply::Relayed { parts, body, outcome: Outcome::Handshake, reason: "a challenge, passed on".into() })
             }
         }
@@ -451,7 +465,7 @@ impl Pipeline {
         &self,
         upstream: &Upstream,
         preserve_path: bool,
-        parts: Parts,
+        parts: Box<Parts>,
         body: Outgoing,
         caller: Caller,
     ) -> Result<(Box<http::response::Parts>, ReplyBody), Refusal> {
@@ -460,7 +474,8 @@ impl Pipeline {
         let request = upstream::request(upstream, preserve_path, parts, body, peer, told);
         let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };
         match self.upstreams.send(upstream, request, patience, || Ok(())).await {
-            Ok((response, used)) => {
+            Ok(heard) => {
+                let Heard { response, used } = *heard;
                 let (parts, body) = response.into_parts();
                 Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used, None)))
             }

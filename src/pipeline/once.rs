@@ -7,9 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 use http_body_util::Full;
-use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
@@ -24,7 +23,7 @@ use super::identify::{BodyDigest, EventKey};
 use super::refusal::Refusal;
 use super::route::{Route, Slot};
 use super::settle::{Settlement, passable, settlement_for};
-use super::upstream::{self, ForwardError, NotSent, Patience, Used};
+use super::upstream::{self, ForwardError, Heard, NotSent, Patience};
 use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider, Upstream};
@@ -130,7 +129,7 @@ enum NoClaim {
     Forward,
 }
 
-pub type Sent = Result<(Response<Incoming>, Used), ForwardError>;
+pub type Sent = Result<Box<Heard>, ForwardError>;
 
 impl Pipeline {
     /// Claims the event, forwards it, settles it. Nobody but stopping can interrupt it. It keeps its place to the end.
@@ -142,7 +141,7 @@ impl Pipeline {
         _place: Place,
     ) {
         let on_duplicate = event.route.provider.on_duplicate;
-        let mut audience = Audience::new(&event, lead, sender);
+        let mut audience = Box::new(Audience::new(&event, lead, sender));
         let permit = self.permit(&event, &mut audience).await;
         match permit {
             Ok(permit) => self.attempt(event, permit, audience).await,
@@ -401,7 +400,7 @@ impl Pipeline {
     }
 
     /// Forwards the event and settles its claim, if it has one.
-    async fn attempt(&self, mut event: Box<Event>, permit: Permit, mut audience: Audience) {
+    async fn attempt(&self, mut event: Box<Event>, permit: Permit, mut audience: Box<Audience>) {
         let Permit { claim, mark } = permit;
         let route = Arc::clone(&event.route);
         let _held = claim.as_ref().map(|_| route.watch.claim_held());
@@ -422,7 +421,7 @@ impl Pipeline {
         if let (Some(mark), false) = (mark, matches!(sent, Err(ForwardError::NotSent(_)))) {
             route.watch.marked(mark);
         }
-        let settlement = settlement_for(&route.provider, sent.as_ref().map(|(response, _)| response.status()));
+        let settlement = settlement_for(&route.provider, sent.as_ref().map(|heard| heard.response.status()));
         if let (Some(attempt), true) = (attempt, settlement != Settlement::Complete) {
             route.watch.failed_at(attempt);
             if let Some((paces, key)) = self.failures.as_deref().zip(hold.as_ref().map(|hold| &hold.claim().key)) {
@@ -494,7 +493,7 @@ fn word_for(outcome: &ClaimOutcome) -> &'static str {
 pub fn note_call(step: &mut Step, upstream: &Upstream, sent: &Sent) {
     step.note("server.address", upstream.0.host().unwrap_or_default());
     match sent {
-        Ok((response, _)) => step.note("http.response.status_code", response.status().as_u16()),
+        Ok(heard) => step.note("http.response.status_code", heard.response.status().as_u16()),
         Err(error) => step.failed(error),
     }
 }

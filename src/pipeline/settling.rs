@@ -8,8 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Response, StatusCode};
-use hyper::body::Incoming;
+use http::StatusCode;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -23,7 +22,7 @@ use super::once::{Call, Sent};
 use super::refusal::Refusal;
 use super::reply::{End, Reply, Shared};
 use super::settle::{Settlement, passable};
-use super::upstream::{ForwardError, NotSent, Unknown, Used};
+use super::upstream::{ForwardError, Heard, NotSent, Unknown};
 use super::{Pipeline, now};
 use crate::config::{OnDuplicate, Settle};
 use crate::failpoint::Failpoint;
@@ -40,38 +39,33 @@ impl Pipeline {
     /// Reads the consumer's answer, if there is one.
     pub(super) async fn listen(&self, call: &Call<'_>, sent: Sent) -> Spoken {
         match sent {
-            Ok((response, used)) => Spoken::Answer(self.read_answer(response, used, call.deadline).await),
+            Ok(heard) => Spoken::Answer(self.read_answer(heard, call.deadline).await),
             Err(error) => Spoken::Silence(error),
         }
     }
 
     /// Reads an answer as far as one is kept.
-    pub(crate) fn read_answer(
-        &self,
-        response: Response<Incoming>,
-        used: Used,
-        deadline: Instant,
-    ) -> impl Future<Output = Answer> + use<'_> {
+    pub(crate) fn read_answer(&self, heard: Box<Heard>, deadline: Instant) -> impl Future<Output = Answer> + use<'_> {
         let limits = &self.config().limits;
         let kept_max = usize::try_from(limits.answer.0).unwrap_or(usize::MAX);
         let measure = move |read: usize| Measure {
             left: limits.answer_max.0.saturating_sub(read as u64),
             exceeded: self.telemetry.metrics.limited(Limit::Answer).clone(),
         };
-        Answer::read(response, used, kept_max, measure, deadline)
+        Answer::read(heard, kept_max, measure, deadline)
     }
 
     /// The consumer accepted the event: the store and the sender are told at the same time.
-    pub(super) async fn complete(&self, hold: &Hold<'_>, call: &Call<'_>, sent: Sent, mut audience: Audience) {
+    pub(super) async fn complete(&self, hold: &Hold<'_>, call: &Call<'_>, sent: Sent, mut audience: Box<Audience>) {
         audience.accepted();
         let claim = hold.claim();
-        let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |(response, _)| response.status());
+        let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |heard| heard.response.status());
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
         let early = match call.provider.on_duplicate {
-            OnDuplicate::Replay => Ok(hold.during(Box::pin(self.listen(call, sent)).as_mut(), &self.telemetry).await),
+            OnDuplicate::Replay => Ok(Box::new(hold.during(Box::pin(self.listen(call, sent)).as_mut(), &self.telemetry).await)),
             OnDuplicate::Ok => Err(sent),
         };
-        let reply = early.as_ref().ok().and_then(Spoken::to_store);
+        let reply = early.as_ref().ok().and_then(|spoken| spoken.to_store());
         let done = store::done(claim, status.as_u16(), now(), reply);
         self.reserve.recent.put(&claim.key, done.clone(), claim.retention());
         let confirmed = Notify::new();
@@ -89,7 +83,7 @@ impl Pipeline {
         });
         let replying = pin!(async {
             let spoken = match early {
-                Ok(spoken) => spoken,
+                Ok(spoken) => *spoken,
                 Err(sent) => self.listen(call, sent).await,
             };
             if call.provider.settle == Settle::BeforeReply {
@@ -112,9 +106,9 @@ impl Pipeline {
         doubt: Option<Mark>,
         call: &Call<'_>,
         sent: Sent,
-        mut audience: Audience,
+        mut audience: Box<Audience>,
     ) {
-        let status = sent.as_ref().ok().map(|(response, _)| response.status().as_u16());
+        let status = sent.as_ref().ok().map(|heard| heard.response.status().as_u16());
         // What is signed was another event's, which may have taken effect: so may the next attempt at this one be a second.
         let doubt = doubt.or(call.mark.filter(|mark| *mark == Mark::Replay));
         let (released, when_released) = oneshot::channel();
@@ -238,7 +232,7 @@ impl Spoken {
             answer.parts.status = passable(answer.parts.status);
         }
         let shared = is_shared.then(|| answer.shared(settlement == Settlement::Complete));
-        (Ok(Reply::Relayed { parts: Box::new(answer.parts), body: answer.body, outcome, reason }), shared)
+        (Ok(Reply::Relayed { parts: answer.parts, body: answer.body, outcome, reason }), shared)
     }
 }
 

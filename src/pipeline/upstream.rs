@@ -64,6 +64,13 @@ pub struct Patience<'a> {
     pub stop: &'a CancellationToken,
 }
 
+/// The head of an answer, and the connection that the rest of it comes on.
+#[derive(Debug)]
+pub struct Heard {
+    pub response: Response<Incoming>,
+    pub used: Used,
+}
+
 /// Why there is no answer.
 #[derive(Clone, Debug)]
 pub enum ForwardError {
@@ -121,10 +128,10 @@ impl Upstreams {
     pub async fn send(
         &self,
         upstream: &Upstream,
-        mut request: Request<Outgoing>,
+        mut request: Box<Request<Outgoing>>,
         patience: Patience<'_>,
         may_send: impl Fn() -> Result<(), NotSent>,
-    ) -> Result<(Response<Incoming>, Used), ForwardError> {
+    ) -> Result<Box<Heard>, ForwardError> {
         let pool = self.pool(upstream);
         let is_streamed = !request.body().is_end_stream() && matches!(request.body(), Outgoing::Stream(_));
         loop {
@@ -148,9 +155,9 @@ impl Upstreams {
                         // Its sender may say everything before it takes the answer.
                         line.let_go();
                     }
-                    return Ok((response, Used { pool, line }));
+                    return Ok(Box::new(Heard { response, used: Used { pool, line } }));
                 }
-                Ok(Err(NoAnswer::Unsent(unsent))) => request = *unsent,
+                Ok(Err(NoAnswer::Unsent(unsent))) => request = unsent,
                 Ok(Err(NoAnswer::Broken(error))) => return Err(ForwardError::broken(&chain(&error))),
                 Ok(Err(NoAnswer::Interim)) => {
                     return Err(ForwardError::broken("it gave one interim answer after another"));
@@ -247,11 +254,11 @@ pub fn connector(roots: RootCertStore) -> Result<HttpsConnector<HttpConnector>, 
 pub fn request(
     upstream: &Upstream,
     preserve_path: bool,
-    mut parts: Parts,
+    mut parts: Box<Parts>,
     body: Outgoing,
     peer: Peer,
     told: Told<'_>,
-) -> Request<Outgoing> {
+) -> Box<Request<Outgoing>> {
     // HTTP/2 has the host in the target, and where there is one it is what the request was routed by.
     let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     headers::towards_consumer(&mut parts.headers, host, peer, told);
@@ -265,7 +272,7 @@ pub fn request(
     parts.uri = target(upstream, &parts.uri, preserve_path);
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
-    Request::from_parts(parts, body)
+    Box::new(Request::from_parts(*parts, body))
 }
 
 /// The length of a body that is there whole is what it has, and never what was said of it: hyper sends on a

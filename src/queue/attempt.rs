@@ -98,7 +98,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
         route.watch.upstream_took(upstream);
         slip.doubt.inspect(|mark| route.watch.marked(*mark));
     }
-    let (status, attempt, mark) = (sent.as_ref().ok().map(|(response, _)| response.status().as_u16()), slip.attempt, slip.doubt);
+    let (status, attempt, mark) = (sent.as_ref().ok().map(|heard| heard.response.status().as_u16()), slip.attempt, slip.doubt);
     let (fate, outcome, reason) = errand.judge(&sent, slip, body);
     if let (Fate::Done(done), Some(key)) = (&fate, &holding.cell) {
         pipeline.reserve.recent.put(key, done.clone(), provider.retention);
@@ -110,8 +110,8 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
     }
     // The consumer's answer is read to its end, so that its connection can be used again; nobody else wants it.
     let listening = async {
-        if let Ok((response, used)) = sent {
-            pipeline.read_answer(response, used, began + provider.upstream_timeout).await;
+        if let Ok(heard) = sent {
+            pipeline.read_answer(heard, began + provider.upstream_timeout).await;
         }
     };
     let settling = async {
@@ -171,9 +171,9 @@ impl Errand<'_> {
     /// What becomes of the letter, the word for it, and why.
     fn judge(&self, sent: &Sent, slip: Slip, body: BodyDigest) -> (Fate, LetterOutcome, String) {
         let provider = &self.route.provider;
-        let head = sent.as_ref().map(|(response, _)| response.status());
+        let head = sent.as_ref().map(|heard| heard.response.status());
         let said = match sent {
-            Ok((response, _)) => format!("the consumer answered {}", response.status().as_u16()),
+            Ok(heard) => format!("the consumer answered {}", heard.response.status().as_u16()),
             Err(error) => error.to_string(),
         };
         match sent {
@@ -202,7 +202,7 @@ impl Errand<'_> {
             }
         };
         let asked =
-            sent.as_ref().ok().and_then(|(response, _)| schedule::asked_for(response.status(), response.headers(), now()));
+            sent.as_ref().ok().and_then(|heard| schedule::asked_for(heard.response.status(), heard.response.headers(), now()));
         match schedule::pause(&self.pipeline.config().queue.schedule, slip.attempt, asked, schedule::chance()) {
             Some(pause) => {
                 let pause = pause.max(least);

@@ -116,8 +116,9 @@ macro_rules! each {
     ($self:ident, $cells:ident => $call:expr) => {
         match $self {
             AnyCells::Memory($cells) => $call.await,
-            AnyCells::File($cells) => $call.await,
-            AnyCells::Redis($cells) => $call.await,
+            // Boxed: whoever asks is moved before it is asked, and would be so with room for all that a disk or a server may take.
+            AnyCells::File($cells) => Box::pin($call).await,
+            AnyCells::Redis($cells) => Box::pin($call).await,
         }
     };
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hookonce::config::Upstream;
 use hookonce::pipeline::body::Outgoing;
-use hookonce::pipeline::upstream::{ForwardError, NotSent, Patience, Upstreams};
+use hookonce::pipeline::upstream::{ForwardError, Heard, NotSent, Patience, Upstreams};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -50,7 +50,7 @@ async fn send(upstreams: &Arc<Upstreams>, to: SocketAddr) -> Result<Bytes, Forwa
     let request = Request::post("/hook").body(Outgoing::Whole(Full::from("a delivery"))).unwrap();
     let stop = CancellationToken::new();
     let patience = Patience { connect: Duration::ZERO, deadline: Instant::now() + Duration::from_secs(10), stop: &stop };
-    let (response, mut used) = upstreams.send(&upstream, request, patience, || Ok(())).await?;
+    let Heard { response, mut used } = *upstreams.send(&upstream, Box::new(request), patience, || Ok(())).await?;
     let (mut answer, mut body) = (response.into_body(), Vec::new());
     while let Some(frame) = poll_fn(|cx| used.poll_frame(&mut answer, cx)).await {
         body.extend_from_slice(&frame.unwrap().into_data().unwrap_or_default());

@@ -231,10 +231,12 @@ impl House {
     ) -> impl HttpService<Incoming, ResBody = Taken, Error = Infallible, Future: Send> + Unpin + use<> {
         let (door, draining, presence) = (Arc::clone(&self.door), self.draining.clone(), Arc::clone(presence));
         service_fn(move |request: Request<Incoming>| {
-            let (pipeline, draining, version) = (door.pipeline(), draining.clone(), request.version());
-            let mut asked = presence.asked(version, !request.body().is_end_stream());
+            let (parts, body) = request.into_parts();
+            let (pipeline, draining, version) = (door.pipeline(), draining.clone(), parts.version);
+            let mut asked = presence.asked(version, !body.is_end_stream());
+            let parts = Box::new(parts);
             async move {
-                let mut response = pipeline.handle(request, caller, &mut asked).await;
+                let mut response = pipeline.handle(parts, body, caller, &mut asked).await;
                 // Whoever keeps a connection learns of its end with an answer, and not when it sends the next delivery.
                 if draining.is_cancelled() && version < Version::HTTP_2 {
                     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

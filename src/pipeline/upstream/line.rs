@@ -84,11 +84,11 @@ impl Line {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub async fn ask(&mut self, request: Request<Outgoing>) -> Result<Response<Incoming>, NoAnswer> {
+    pub async fn ask(&mut self, request: Box<Request<Outgoing>>) -> Result<Response<Incoming>, NoAnswer> {
         let Self { sender, driver, read, .. } = self;
         read.store(0, Relaxed);
         // Whatever the task has done before: an answer that is put off for its sake would be so without a word.
-        let mut answer = pin!(unconstrained(sender.try_send_request(request)));
+        let mut answer = pin!(unconstrained(sender.try_send_request(*request)));
         std::future::poll_fn(|cx| {
             drive(driver, cx);
             // Where it is driven here, the answer comes from there alone: there is nothing to be woken for when it does.
