@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from . import compare, file, growth, memory, pace, smoke, start
+from . import compare, exercise, file, growth, memory, pace, smoke, start
 from .proc import Trouble
 from .report import Report
 from .servers import Lab, open_lab
@@ -36,6 +36,7 @@ PARTS = {
         "memory": memory,
         "start": start,
         "file": file,
+        "exercise": exercise,
         "smoke": smoke,
     }.items()
 }

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
-from . import compare, file, growth, memory, pace, start
+from . import compare, exercise, file, growth, memory, pace, start
 from .report import Report
 from .servers import Lab
 from .table import progress
@@ -41,6 +41,7 @@ def run(lab: Lab, _asked: argparse.Namespace) -> Report:
         "memory": lambda scene: memory.run(scene, defaults(memory, "--seconds", "1", "--busy", "100", "--idle", "100")),
         "start": lambda scene: start.run(scene, defaults(start, "--times", "2", "--keys", "500")),
         "file": lambda scene: file.run(scene, defaults(file, "--seconds", "0.5", "--rounds", "1")),
+        "exercise": lambda scene: exercise.run(scene, defaults(exercise, "--seconds", "1", "--stores", "memory")),
     }
     whole = Report()
     for name, part in parts.items():
