@@ -136,7 +136,9 @@ fn lead(lead: Lead, ledger: &Ledger, panics_at: usize) {
                 }
                 2 => {
                     ledger.note(leader, |fate| fate.is_ended = true);
-                    lead.end(ending_of(leader));
+                    // As an audience ends: an answer is kept for those who wait, and somebody may come once it was looked.
+                    let is_shared = lead.has_followers();
+                    lead.end(if is_shared { ending_of(leader) } else { Ending::Accepted });
                 }
                 _ => ledger.note(leader, |fate| fate.is_over = true),
             }
@@ -178,6 +180,7 @@ fn hear(follower: Follower, ledger: &Ledger) {
             let leader = usize::try_from(done.attempt).unwrap();
             assert!(ledger.leaders.lock().unwrap()[leader].is_ended, "told of before it came");
         }
+        Ending::Accepted => assert!(ledger.has(|fate| fate.is_accepted && fate.is_ended), "nobody was accepted"),
         Ending::Refused(Refusal::Panicked) => assert!(ledger.has(|fate| fate.is_over && !fate.is_ended), "nobody has panicked"),
         other => panic!("nobody said {other:?}"),
     }
