@@ -22,6 +22,7 @@ pub mod keyring;
 mod lasting;
 pub mod listener;
 pub mod once;
+mod pass;
 pub mod plan;
 pub mod rate;
 pub mod refusal;
@@ -39,25 +40,23 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Config, Dedupe, InFlight, MissingId, Mode, OnConflict, OnDuplicate, Provider, ReplayGuard, Upstream};
+use crate::config::{Config, Dedupe, InFlight, MissingId, Mode, OnConflict, OnDuplicate, Provider, ReplayGuard};
 use crate::scheme::{Challenge, Handshake, Key, Proof, Received};
 use crate::store::{Condition, Mark, Reserve, Store};
 use crate::telemetry::trace::{Kind, Trace};
-use crate::telemetry::{Closing, Limit, Outcome, Record, Telemetry};
+use crate::telemetry::{Closing, Limit, Record, Telemetry};
 use accept::Accepted;
 use audience::{Ended, News, end_of, end_of_accepted};
-use body::{Outgoing, ReplyBody};
+use body::ReplyBody;
 use bound::{Bound, Place};
 use caller::Caller;
 use flight::{Ending, Flights, Follower, Joined, Lead};
-use headers::{Peer, Told};
 use identify::{EventId, EventKey};
 use intake::{Bounds, Buffered, Delivery, Inbound};
 use keyring::{Keyring, Need, Unavailable};
@@ -69,7 +68,7 @@ use rate::FailurePaces;
 use refusal::Refusal;
 use reply::{End, Reply};
 use route::{Found, Route, Slot};
-use upstream::{ForwardError, Heard, Patience, Upstreams};
+use upstream::Upstreams;
 use verify::Verified;
 
 /// From this size on a body is worth a thread of its own: a MAC or a look for the id would stop its core for others.
@@ -446,50 +445,7 @@ impl Pipeline {
             () = end => Err(Refusal::Interrupted),
         }
     }
-
-    /// Answers a challenge, or passes it on; neither claims anything.
-    async fn answer_challenge(&self, challenge: Challenge, route: &Route, parts: Box<Parts>, body: Bytes, caller: Caller) -> End {
-        match challenge {
-            Challenge::Answer(answer) => Ok(Reply::Challenge(answer)),
-            Challenge::PassOn => {
-                let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
-                let whole = Outgoing::Whole(Full::new(body));
-                let (parts, body) = self.pass(upstream, preserve_path, parts, whole, caller).await?;
-                Ok(Reply::Relayed { parts, body, outcome: Outcome::Handshake, reason: "a challenge, passed on".into() })
-            }
-        }
-    }
-
-    /// Sends a request that is no event to the consumer, and streams its answer back.
-    async fn pass(
-        &self,
-        upstream: &Upstream,
-        preserve_path: bool,
-        parts: Box<Parts>,
-        body: Outgoing,
-        caller: Caller,
-    ) -> Result<(Box<http::response::Parts>, ReplyBody), Refusal> {
-        let peer = Peer::of(caller, self.config().trusted_proxies.as_deref());
-        let told = Told { event_id: None, attempt: None, mark: None, trace: None };
-        let request = upstream::request(upstream, preserve_path, parts, body, peer, told);
-        let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };
-        match self.upstreams.send(upstream, request, patience, || Ok(())).await {
-            Ok(heard) => {
-                let Heard { response, used } = *heard;
-                let (parts, body) = response.into_parts();
-                Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used, None)))
-            }
-            Err(error @ ForwardError::NotSent(_)) => Err(Refusal::Unreachable(error.to_string().into())),
-            Err(error @ ForwardError::Unknown(_)) => {
-                Err(Refusal::Ambiguous { why: error.to_string().into(), claim: "nothing was claimed" })
-            }
-        }
-    }
 }
-
-/// What is passed through, or on, gets the patience of an ordinary proxy.
-const CONNECT_RETRY: Duration = Duration::from_secs(3);
-const PASS_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn challenge(route: &Route, received: &Received<'_>, proof: Option<&Proof>) -> Option<Challenge> {
     let Provider { scheme, keys, handshakes, .. } = route.provider.as_ref();
