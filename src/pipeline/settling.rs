@@ -190,7 +190,6 @@ impl Pipeline {
 }
 
 /// What came of it.
-#[expect(clippy::large_enum_variant, reason = "made once a delivery; a box would cost every one an allocation")]
 pub(super) enum Spoken {
     Answer(Answer),
     Silence(ForwardError),
