@@ -38,6 +38,7 @@ const PING_WAIT: Duration = Duration::from_secs(10);
 const RESETS_PENDING_MAX: usize = 20;
 /// Streams that were reset because of what the peer did wrong. The library allows a thousand; nobody errs that often.
 const ERRORS_MAX: usize = 100;
+
 /// What serves every connection of a runtime.
 #[derive(Clone, Debug)]
 pub struct Server(Arc<Protocols>);
