@@ -1,9 +1,9 @@
-//! The presets that ship with the program: provider sections in files of their own, embedded and parsed once.
+//! The presets that ship with the program: provider sections in files of their own, embedded, and parsed when they are asked for.
 //!
 //! A preset can say nothing that a user's own section cannot.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::{Handshake, IdRule, Scheme};
 use crate::config::problem::Problems;
@@ -14,7 +14,26 @@ use crate::config::{Origin, Problem};
 /// Names and texts, in the order of names: `build.rs` collects the files.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
-static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| FILES.iter().map(|(name, text)| Preset::parse(name, text)).collect());
+static SHIPPED: LazyLock<Vec<Shipped>> =
+    LazyLock::new(|| FILES.iter().map(|(name, text)| Shipped { name, text, read: OnceLock::new() }).collect());
+
+/// A preset's file. Most programs need a few of them: all together take a mebibyte, once they are parsed.
+struct Shipped {
+    name: &'static str,
+    text: &'static str,
+    read: OnceLock<Preset>,
+}
+
+impl Shipped {
+    fn preset(&self) -> &Preset {
+        self.read.get_or_init(|| Preset::parse(self.name, self.text))
+    }
+
+    /// Whether it answers to this name beside its own. Few have such names at all.
+    fn has_alias(&self, name: &str) -> bool {
+        self.text.contains("aliases") && self.preset().aliases().any(|alias| alias.eq_ignore_ascii_case(name))
+    }
+}
 
 /// A provider section that ships with the program: the same keys, and `docs`, `evidence`, `aliases`.
 #[derive(Debug)]
@@ -43,12 +62,12 @@ pub struct Compiled {
 
 /// The preset of this name or alias.
 pub fn find(name: &str) -> Option<&'static Preset> {
-    let is_it = |other: &str| other.eq_ignore_ascii_case(name);
-    PRESETS.iter().find(|preset| is_it(preset.name) || preset.aliases().any(is_it))
+    let named = SHIPPED.iter().find(|shipped| shipped.name.eq_ignore_ascii_case(name));
+    named.or_else(|| SHIPPED.iter().find(|shipped| shipped.has_alias(name))).map(Shipped::preset)
 }
 
 pub fn names() -> Vec<&'static str> {
-    PRESETS.iter().map(|preset| preset.name).collect()
+    FILES.iter().map(|(name, _)| *name).collect()
 }
 
 impl Preset {
@@ -144,6 +163,10 @@ impl Preset {
 mod tests {
     use super::*;
 
+    fn all() -> impl Iterator<Item = &'static Preset> {
+        names().into_iter().filter_map(find)
+    }
+
     #[test]
     fn every_preset_compiles_and_none_is_left_out() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/presets")).unwrap();
@@ -162,7 +185,7 @@ mod tests {
     #[test]
     fn every_preset_says_what_a_section_can_say_and_what_presets_have() {
         let known = crate::config::known_keys();
-        for preset in PRESETS.iter() {
+        for preset in all() {
             for entry in &preset.table.entries {
                 let key = entry.key.as_str();
                 let is_known = OWN_KEYS.contains(&key) || known.contains(&format!("providers.NAME.{key}"));
@@ -173,7 +196,7 @@ mod tests {
 
     #[test]
     fn names_and_aliases_are_each_of_one_preset() {
-        let mut all: Vec<&str> = PRESETS.iter().flat_map(|preset| std::iter::once(preset.name).chain(preset.aliases())).collect();
+        let mut all: Vec<&str> = all().flat_map(|preset| std::iter::once(preset.name).chain(preset.aliases())).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -184,7 +207,7 @@ mod tests {
 
     #[test]
     fn every_preset_says_where_its_facts_are_from() {
-        for preset in PRESETS.iter() {
+        for preset in all() {
             for key in ["title", "docs", "evidence", "retention", "setup"] {
                 assert!(preset.text(key).is_some_and(|text| !text.is_empty()), "{}: {key}", preset.name);
             }
@@ -197,7 +220,7 @@ mod tests {
         // Readable as text, as hex and as base64.
         let secret = crate::config::Secret::new("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
         let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_794_787_700);
-        for preset in PRESETS.iter() {
+        for preset in all() {
             let Compiled { scheme, event_id, .. } = preset.compile().unwrap();
             let scheme = scheme.at_url(super::super::PublicUrl::parse("https://hooks.example.com").ok());
             // Signing takes the provider's private half: scripts/sdk-check does it with keys of its own.
