@@ -44,7 +44,7 @@ fn entries() -> Vec<(&'static str, Entry)> {
     };
     let failed = Failed { attempt: 1, doubt: Some(Mark::Unknown), status: Some(503), body, at };
     let done = Done { status: 200, body, attempt: 1, at, reply: None };
-    let reply = StoredReply { content_type: Some("application/json".to_owned()), body: json(KIB, IdAt::Beginning) };
+    let reply = Box::new(StoredReply { content_type: Some("application/json".to_owned()), body: json(KIB, IdAt::Beginning) });
     vec![
         ("claimed", Entry::Claimed(claimed)),
         ("failed", Entry::Failed(failed)),

@@ -23,6 +23,11 @@ fn nothing_that_was_ever_sent_gets_past_the_front() {
 }
 
 #[test]
+fn an_answer_is_the_same_however_it_comes_and_whoever_reads_it() {
+    replay("answer", env!("CARGO_BIN_EXE_fuzz_answer"));
+}
+
+#[test]
 fn every_preset_takes_what_is_signed_and_nothing_else() {
     replay("scheme", env!("CARGO_BIN_EXE_fuzz_scheme"));
 }

@@ -6,10 +6,10 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::event::{Event, Standing};
 use super::former::Former;
 use super::identify::EventKey;
 use super::kept;
-use super::once::{Event, Standing};
 use super::refusal::Refusal;
 use super::reply::{End, Reply};
 use super::{Pipeline, now};

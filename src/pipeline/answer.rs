@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::{header, response};
-use http_body::Body;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{Measure, ReplyBody};
@@ -28,29 +27,26 @@ impl Answer {
     /// Reads up to `kept_max` bytes of the body; what is beyond is streamed to the one sender that has the connection, as far as
     /// `measure` allows.
     pub async fn read(heard: Box<Heard>, kept_max: usize, measure: impl FnOnce(usize) -> Measure, deadline: Instant) -> Self {
-        let Heard { response, mut used } = *heard;
-        let (parts, mut body) = response.into_parts();
-        let mut parts = Box::new(parts);
+        let Heard { mut parts, mut used } = *heard;
         let mut kept = Kept::default();
-        loop {
-            match timeout_at(deadline, poll_fn(|cx| used.poll_frame(&mut body, cx))).await {
-                Ok(None) => {
-                    used.put_back();
-                    let whole = kept.freeze();
-                    return Self { parts, body: ReplyBody::whole(whole.clone()), whole: Some(whole) };
-                }
-                Ok(Some(Ok(frame))) => kept.push(frame.into_data().unwrap_or_default()),
+        while !used.is_at_end() {
+            if kept.len() > kept_max {
+                let measure = measure(kept.len());
+                return Self { parts, body: ReplyBody::streaming(kept.freeze(), used, Some(measure)), whole: None };
+            }
+            match timeout_at(deadline, poll_fn(|cx| used.poll_piece(cx))).await {
+                Ok(None) => break,
+                Ok(Some(Ok(piece))) => kept.push(piece),
                 // The head decides; a body that breaks off, or does not end, is passed on as far as it came.
                 Ok(Some(Err(_))) | Err(_) => {
                     parts.headers.remove(header::CONTENT_LENGTH);
                     return Self { parts, body: ReplyBody::whole(kept.freeze()), whole: None };
                 }
             }
-            if kept.len() > kept_max && !body.is_end_stream() {
-                let measure = measure(kept.len());
-                return Self { parts, body: ReplyBody::streaming(kept.freeze(), body, used, Some(measure)), whole: None };
-            }
         }
+        used.put_back();
+        let whole = kept.freeze();
+        Self { parts, body: ReplyBody::whole(whole.clone()), whole: Some(whole) }
     }
 
     /// The answer for copies that wait.
@@ -59,12 +55,12 @@ impl Answer {
     }
 
     /// The reply to keep for duplicates, if it is small enough.
-    pub fn to_store(&self) -> Option<StoredReply> {
+    pub fn to_store(&self) -> Option<Box<StoredReply>> {
         // An encoded body means nothing without its encoding, which is not kept.
         let is_plain = !self.parts.headers.contains_key(header::CONTENT_ENCODING);
         let body = self.whole.clone().filter(|body| is_plain && body.len() <= REPLAY_BYTES_MAX)?;
         let content_type = self.parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        Some(StoredReply { content_type: content_type.map(str::to_owned), body })
+        Some(Box::new(StoredReply { content_type: content_type.map(str::to_owned), body }))
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::event::Event;
 use super::flight::{Ending, Lead};
-use super::once::Event;
 use super::refusal::Refusal;
 use super::reply::{self, End, Reply, Shared};
 use super::route::Slot;

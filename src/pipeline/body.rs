@@ -6,45 +6,18 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use prometheus::IntCounter;
 
-use super::upstream::Used;
+use super::upstream::{Fault, Used};
 
 /// A request's body towards the consumer.
 #[derive(Debug)]
 pub enum Outgoing {
     /// A delivery: read and verified whole.
-    Whole(Full<Bytes>),
+    Whole(Bytes),
     /// A request that is passed through.
     Stream(Incoming),
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.get_mut() {
-            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Self::Stream(body) => Pin::new(body).poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(body) => body.is_end_stream(),
-            Self::Stream(body) => body.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Stream(body) => body.size_hint(),
-        }
-    }
 }
 
 /// A reply's body: what has been read of it, then the rest as it comes.
@@ -56,7 +29,6 @@ pub struct ReplyBody {
 
 #[derive(Debug)]
 struct Rest {
-    body: Incoming,
     used: Used,
     measure: Option<Measure>,
 }
@@ -84,7 +56,7 @@ impl Measure {
 #[derive(Debug)]
 pub enum BodyError {
     /// The consumer's own does.
-    Broken(hyper::Error),
+    Broken(Fault),
     /// It is longer than what is passed on.
     TooLong,
 }
@@ -106,15 +78,15 @@ impl ReplyBody {
     }
 
     /// Passes on no more than is allowed, where it is measured.
-    pub fn streaming(ready: Bytes, body: Incoming, used: Used, measure: Option<Measure>) -> Self {
-        let mut streaming = Self { ready, rest: Some(Rest { body, used, measure }) };
+    pub fn streaming(ready: Bytes, used: Used, measure: Option<Measure>) -> Self {
+        let mut streaming = Self { ready, rest: Some(Rest { used, measure }) };
         streaming.put_back_at_end();
         streaming
     }
 
     /// A body that is at its end may not be asked again, so that its connection is put back as soon as that is known.
     fn put_back_at_end(&mut self) {
-        if let Some(rest) = self.rest.take_if(|rest| rest.body.is_end_stream()) {
+        if let Some(rest) = self.rest.take_if(|rest| rest.used.is_at_end()) {
             rest.used.put_back();
         }
     }
@@ -130,10 +102,9 @@ impl Body for ReplyBody {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
         }
         let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
-        let frame = ready!(rest.used.poll_frame(&mut rest.body, cx)).map(|frame| frame.map_err(BodyError::Broken));
-        let bytes = |frame: &Frame<Bytes>| frame.data_ref().map_or(0, Bytes::len);
-        match &frame {
-            Some(Ok(frame)) if rest.measure.as_mut().is_some_and(|measure| measure.is_exceeded_by(bytes(frame))) => {
+        let piece = ready!(rest.used.poll_piece(cx)).map(|piece| piece.map_err(BodyError::Broken));
+        match &piece {
+            Some(Ok(piece)) if rest.measure.as_mut().is_some_and(|measure| measure.is_exceeded_by(piece.len())) => {
                 this.rest = None;
                 return Poll::Ready(Some(Err(BodyError::TooLong)));
             }
@@ -145,22 +116,19 @@ impl Body for ReplyBody {
                 }
             }
         }
-        Poll::Ready(frame)
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ready.is_empty() && self.rest.as_ref().is_none_or(|rest| rest.body.is_end_stream())
+        self.ready.is_empty() && self.rest.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         let ready = self.ready.len() as u64;
-        let Some(rest) = &self.rest else { return SizeHint::with_exact(ready) };
-        let inner = rest.body.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(inner.lower() + ready);
-        if let Some(upper) = inner.upper() {
-            hint.set_upper(upper + ready);
+        match self.rest.as_ref().map(|rest| rest.used.left()) {
+            None => SizeHint::with_exact(ready),
+            Some(Some(left)) => SizeHint::with_exact(ready + left),
+            Some(None) => SizeHint::default(),
         }
-        hint
     }
 }

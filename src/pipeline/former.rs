@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::Pipeline;
+use super::event::Event;
 use super::identify::EventKey;
-use super::once::Event;
 use crate::store::{Done, Entry, Mark, StoreError};
 use crate::telemetry::StoreOp;
 

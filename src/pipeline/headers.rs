@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use http::Version;
-use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use ipnet::IpNet;
 use smallvec::SmallVec;
@@ -82,23 +82,26 @@ fn bytes_in(headers: &HeaderMap) -> u64 {
     headers.iter().map(|(name, value)| name.as_str().len() as u64 + value.len() as u64 + 32).sum()
 }
 
-/// Makes a received request's headers those of the request to the consumer.
-pub fn towards_consumer(headers: &mut HeaderMap, host: Option<HeaderValue>, peer: Peer, told: Told<'_>) {
+/// What the consumer is told beside what was sent. Not put among that: a map would have to grow, for what is only written.
+pub type Beside = SmallVec<[(HeaderName, HeaderValue); 8]>;
+
+/// Makes a received request's headers those of the request to the consumer, and adds what goes beside them.
+pub fn towards_consumer(headers: &mut HeaderMap, beside: &mut Beside, host: Option<HeaderValue>, peer: Peer, told: Told<'_>) {
     // The body has been read: nobody waits for a 100.
     strip(headers, |name| name == "expect" || !peer.is_trusted && is_of_those_before(name));
     if let Some(host) = host {
         headers.insert(header::HOST, host);
     }
-    forwarded(headers, peer);
+    forwarded(headers, beside, peer);
     if let Some(value) = told.event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-        headers.insert(EVENT_ID, value);
+        beside.push((EVENT_ID, value));
     }
     if let Some(attempt) = told.attempt {
         let value = if attempt == 1 { HeaderValue::from_static("1") } else { attempt.into() };
-        headers.insert(ATTEMPT, value);
+        beside.push((ATTEMPT, value));
     }
     if let Some(mark) = told.mark {
-        headers.insert(MAYBE_DUPLICATE, HeaderValue::from_static(mark.as_str()));
+        beside.push((MAYBE_DUPLICATE, HeaderValue::from_static(mark.as_str())));
     }
     if let Some(onward) = told.trace {
         carry(headers, onward);
@@ -166,7 +169,7 @@ fn is_of_those_before(name: &str) -> bool {
     name == "forwarded" || name.len() >= start.len() && dashed.take(start.len()).eq(start.bytes())
 }
 
-fn forwarded(headers: &mut HeaderMap, peer: Peer) {
+fn forwarded(headers: &mut HeaderMap, beside: &mut Beside, peer: Peer) {
     let mut chain: SmallVec<[u8; 64]> = SmallVec::new();
     // What was said is passed on as it is: whoever cannot be read must not make those behind it unseen.
     for line in headers.get_all(&FORWARDED_FOR).iter().filter(|line| !line.is_empty()) {
@@ -175,13 +178,14 @@ fn forwarded(headers: &mut HeaderMap, peer: Peer) {
     }
     append_address(peer.caller.address, &mut chain);
     if let Ok(value) = HeaderValue::from_bytes(&chain) {
-        headers.insert(FORWARDED_FOR, value);
+        headers.remove(&FORWARDED_FOR);
+        beside.push((FORWARDED_FOR, value));
     }
-    if let Entry::Vacant(vacant) = headers.entry(FORWARDED_PROTO) {
-        vacant.insert(HeaderValue::from_static(if peer.caller.is_tls { "https" } else { "http" }));
+    if !headers.contains_key(&FORWARDED_PROTO) {
+        beside.push((FORWARDED_PROTO, HeaderValue::from_static(if peer.caller.is_tls { "https" } else { "http" })));
     }
-    if let Some(host) = headers.get(header::HOST).cloned() {
-        headers.entry(FORWARDED_HOST).or_insert(host);
+    if let Some(host) = headers.get(header::HOST).filter(|_| !headers.contains_key(&FORWARDED_HOST)) {
+        beside.push((FORWARDED_HOST, host.clone()));
     }
 }
 
@@ -208,7 +212,10 @@ mod tests {
     fn sent(fields: &[(&str, &str)], peer: Peer) -> HeaderMap {
         let mut headers = map(fields);
         let told = Told { event_id: Some("evt_1"), attempt: Some(2), mark: Some(Mark::Unknown), trace: None };
-        towards_consumer(&mut headers, None, peer, told);
+        let mut beside = Beside::new();
+        towards_consumer(&mut headers, &mut beside, None, peer, told);
+        assert!(beside.iter().all(|(name, _)| !headers.contains_key(name)), "{beside:?} beside {headers:?}");
+        headers.extend(beside);
         headers
     }
 

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::header;
 use http::request::Parts;
 use http_body::Body;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -72,7 +72,7 @@ impl Inbound {
 
     /// To be passed through as it comes.
     pub fn stream(mut self) -> Outgoing {
-        self.body.take().map_or_else(|| Outgoing::Whole(Full::default()), Outgoing::Stream)
+        self.body.take().map_or_else(|| Outgoing::Whole(Bytes::new()), Outgoing::Stream)
     }
 
     fn announced(&self) -> Option<u64> {

@@ -8,23 +8,21 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
-use http_body_util::Full;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::audience::{Audience, News};
 use super::body::Outgoing;
 use super::bound::Place;
+use super::event::{Event, Standing};
 use super::flight::{Ending, Lead};
 use super::former::Former;
 use super::headers::{Peer, Told};
 use super::hold::Hold;
-use super::identify::{BodyDigest, EventKey};
+use super::identify::EventKey;
 use super::refusal::Refusal;
-use super::route::{Route, Slot};
 use super::settle::{Settlement, passable, settlement_for};
 use super::upstream::{self, ForwardError, Heard, NotSent, Patience};
-use super::verify::Verified;
 use super::{Pipeline, now};
 use crate::config::{Dedupe, InFlight, OnConflict, OnStoreDown, Provider, Upstream};
 use crate::failpoint::Failpoint;
@@ -37,71 +35,6 @@ use crate::telemetry::{Facts, StoreOp};
 /// How often another process's claim is looked at.
 const POLL: Duration = Duration::from_millis(50);
 const POLL_MAX: Duration = Duration::from_millis(500);
-
-/// A verified delivery and the event it carries.
-#[derive(Debug)]
-pub struct Event {
-    pub route: Arc<Route>,
-    pub verified: Verified,
-    /// The event id as it is shown.
-    pub id: Option<Arc<str>>,
-    pub body: BodyDigest,
-    /// What was signed, where the store is to know it again.
-    pub signed: Option<BodyDigest>,
-    /// Why its forward may be a second one, as far as is known before the store is asked.
-    pub doubt: Option<Mark>,
-    pub standing: Standing,
-    /// Its place among those that may be under way at once; kept until its outcome is told, whether or not its sender waits.
-    pub slot: Option<Slot>,
-    pub trace: Trace,
-}
-
-/// What an event is deduplicated on.
-#[derive(Clone, Debug)]
-pub enum Standing {
-    /// Its key; another body under it is another event, if that matters.
-    Keyed { key: EventKey, body_matters: bool },
-    /// Key and digest: the same id was used with another body.
-    Conflicting { key: EventKey, main: EventKey },
-    /// Nothing: it is forwarded without a claim, marked if it may be a second one.
-    Unclaimed { mark: Option<Mark> },
-}
-
-impl Standing {
-    pub fn key(&self) -> Option<&EventKey> {
-        match self {
-            Self::Keyed { key, .. } | Self::Conflicting { key, .. } => Some(key),
-            Self::Unclaimed { .. } => None,
-        }
-    }
-
-    pub fn body_matters(&self) -> bool {
-        matches!(self, Self::Keyed { body_matters: true, .. })
-    }
-
-    /// The same event under key and digest.
-    pub fn conflicting(self, body: BodyDigest) -> Self {
-        match self {
-            Self::Keyed { key, .. } => Self::Conflicting { key: key.with_digest(body), main: key },
-            other => other,
-        }
-    }
-}
-
-impl Event {
-    /// The same event, to be taken up under key and digest. Its id has the digest too: a consumer that keeps ids to tell
-    /// events apart must not take it for the other one.
-    pub fn conflicting(mut self: Box<Self>) -> Box<Self> {
-        self.id = self.id.map(|id| format!("{id}:{}", self.body).into());
-        self.standing = self.standing.conflicting(self.body);
-        self
-    }
-
-    /// Whether it is forwarded though it is done: an operator wants that for a while.
-    pub(super) fn is_bypassed(&self) -> bool {
-        self.route.provider.dedupe == Dedupe::On && self.route.bypass.is_on()
-    }
-}
 
 /// The permit to forward: a claim and who granted it, or a reason to go without one.
 struct Permit {
@@ -421,7 +354,7 @@ impl Pipeline {
         if let (Some(mark), false) = (mark, matches!(sent, Err(ForwardError::NotSent(_)))) {
             route.watch.marked(mark);
         }
-        let settlement = settlement_for(&route.provider, sent.as_ref().map(|heard| heard.response.status()));
+        let settlement = settlement_for(&route.provider, sent.as_ref().map(|heard| heard.parts.status));
         if let (Some(attempt), true) = (attempt, settlement != Settlement::Complete) {
             route.watch.failed_at(attempt);
             if let Some((paces, key)) = self.failures.as_deref().zip(hold.as_ref().map(|hold| &hold.claim().key)) {
@@ -450,7 +383,7 @@ impl Pipeline {
         let mut step = call.trace.call("forward");
         let trace = call.trace.onward(&step);
         let told = Told { event_id: id.as_deref(), attempt: call.attempt, mark: call.mark, trace };
-        let body = Outgoing::Whole(Full::new(delivery.body));
+        let body = Outgoing::Whole(delivery.body);
         let request = upstream::request(&call.provider.upstream, call.provider.preserve_path, delivery.parts, body, peer, told);
         let may_send = || {
             Failpoint::BeforeFirstByte.block();
@@ -493,7 +426,7 @@ fn word_for(outcome: &ClaimOutcome) -> &'static str {
 pub fn note_call(step: &mut Step, upstream: &Upstream, sent: &Sent) {
     step.note("server.address", upstream.0.host().unwrap_or_default());
     match sent {
-        Ok(heard) => step.note("http.response.status_code", heard.response.status().as_u16()),
+        Ok(heard) => step.note("http.response.status_code", heard.parts.status.as_u16()),
         Err(error) => step.failed(error),
     }
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http_body_util::Full;
 use tokio::time::Instant;
 
 use super::Pipeline;
@@ -37,7 +36,7 @@ impl Pipeline {
             Challenge::Answer(answer) => Ok(Reply::Challenge(answer)),
             Challenge::PassOn => {
                 let (upstream, preserve_path) = (&route.provider.upstream, route.provider.preserve_path);
-                let whole = Outgoing::Whole(Full::new(body));
+                let whole = Outgoing::Whole(body);
                 let (parts, body) = self.pass(upstream, preserve_path, parts, whole, caller).await?;
                 Ok(Reply::Relayed { parts, body, outcome: Outcome::Handshake, reason: "a challenge, passed on".into() })
             }
@@ -59,9 +58,8 @@ impl Pipeline {
         let patience = Patience { connect: CONNECT_RETRY, deadline: Instant::now() + PASS_TIMEOUT, stop: &self.stop };
         match self.upstreams.send(upstream, request, patience, || Ok(())).await {
             Ok(heard) => {
-                let Heard { response, used } = *heard;
-                let (parts, body) = response.into_parts();
-                Ok((Box::new(parts), ReplyBody::streaming(Bytes::new(), body, used, None)))
+                let Heard { parts, used } = *heard;
+                Ok((parts, ReplyBody::streaming(Bytes::new(), used, None)))
             }
             Err(error @ ForwardError::NotSent(_)) => Err(Refusal::Unreachable(error.to_string().into())),
             Err(error @ ForwardError::Unknown(_)) => {

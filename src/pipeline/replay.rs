@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::event::Event;
 use super::flight::Ending;
 use super::identify::{BodyDigest, EventKey, fingerprint};
-use super::once::Event;
 use super::refusal::Refusal;
 use super::route::Route;
 use super::verify::Verified;

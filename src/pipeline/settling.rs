@@ -59,7 +59,7 @@ impl Pipeline {
     pub(super) async fn complete(&self, hold: &Hold<'_>, call: &Call<'_>, sent: Sent, mut audience: Box<Audience>) {
         audience.accepted();
         let claim = hold.claim();
-        let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |heard| heard.response.status());
+        let status = sent.as_ref().map_or(StatusCode::GATEWAY_TIMEOUT, |heard| heard.parts.status);
         // A reply that duplicates are to be given is part of the completion, which waits for its end.
         let early = match call.provider.on_duplicate {
             OnDuplicate::Replay => Ok(Box::new(hold.during(Box::pin(self.listen(call, sent)).as_mut(), &self.telemetry).await)),
@@ -108,7 +108,7 @@ impl Pipeline {
         sent: Sent,
         mut audience: Box<Audience>,
     ) {
-        let status = sent.as_ref().ok().map(|heard| heard.response.status().as_u16());
+        let status = sent.as_ref().ok().map(|heard| heard.parts.status.as_u16());
         // What is signed was another event's, which may have taken effect: so may the next attempt at this one be a second.
         let doubt = doubt.or(call.mark.filter(|mark| *mark == Mark::Replay));
         let (released, when_released) = oneshot::channel();
@@ -196,7 +196,7 @@ pub(super) enum Spoken {
 }
 
 impl Spoken {
-    fn to_store(&self) -> Option<StoredReply> {
+    fn to_store(&self) -> Option<Box<StoredReply>> {
         match self {
             Self::Answer(answer) => answer.to_store(),
             Self::Silence(_) => None,

@@ -4,39 +4,46 @@
 //! which of the two it was, because that is what decides over a claim. This is why the connections are pooled here
 //! and not by a client that connects and sends in one step: the lease must be looked at between the two.
 
+mod fault;
+pub mod framing;
+pub mod head;
 mod line;
 mod pool;
+mod writing;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use http::request::Parts;
 use http::uri::Scheme;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
-use http_body::Body as _;
-use hyper::body::Incoming;
+use http::{HeaderValue, StatusCode, Uri, header, response};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::body::Outgoing;
-use super::headers::{self, Peer, Told};
+use super::headers::{self, Beside, Peer, Told};
 use crate::config::Upstream;
 use crate::telemetry::log::chain;
+pub use fault::Fault;
 use line::{Line, NoAnswer};
 pub use pool::Used;
 use pool::{IDLE, Pool};
+pub use writing::Writing;
 
 /// One attempt to connect, its name looked up and TLS included: a consumer is near.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect, doubled each time.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
+const CLOSED_AT_ONCE: &str = "the connection was closed at once";
 
 /// Connections to consumers, for one runtime.
 #[derive(Debug)]
@@ -44,6 +51,17 @@ pub struct Upstreams {
     connector: HttpsConnector<HttpConnector>,
     // A std mutex: held to find one pool, never across an await.
     pools: Mutex<Pools>,
+    bell: Arc<Bell>,
+}
+
+/// Rung by what comes on idle connections.
+#[derive(Debug, Default)]
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
 }
 
 /// By host and port: the path of an upstream is no matter of the connection.
@@ -67,7 +85,7 @@ pub struct Patience<'a> {
 /// The head of an answer, and the connection that the rest of it comes on.
 #[derive(Debug)]
 pub struct Heard {
-    pub response: Response<Incoming>,
+    pub parts: Box<response::Parts>,
     pub used: Used,
 }
 
@@ -121,56 +139,55 @@ impl Upstreams {
     }
 
     pub fn trusting(roots: RootCertStore) -> Result<Self, rustls::Error> {
-        Ok(Self { connector: connector(roots)?, pools: Mutex::default() })
+        Ok(Self { connector: connector(roots)?, pools: Mutex::default(), bell: Arc::default() })
     }
 
     /// Sends a request once. `may_send` is asked right before the first byte goes out.
     pub async fn send(
         &self,
         upstream: &Upstream,
-        mut request: Box<Request<Outgoing>>,
+        mut request: Box<Writing>,
         patience: Patience<'_>,
         may_send: impl Fn() -> Result<(), NotSent>,
     ) -> Result<Box<Heard>, ForwardError> {
         let pool = self.pool(upstream);
-        let is_streamed = !request.body().is_end_stream() && matches!(request.body(), Outgoing::Stream(_));
+        let mut again = Again::default();
         loop {
-            let mut line = match pool.take() {
+            let (mut line, is_fresh) = match pool.take() {
                 Some(line) if patience.stop.is_cancelled() => {
                     drop(line);
                     return Err(ForwardError::NotSent(NotSent::Stopping));
                 }
-                Some(line) => line,
+                Some(line) => (line, false),
                 // Boxed: most requests find a connection, and need not have room for making one.
-                None => Box::pin(self.connect_in_time(upstream, patience)).await.map_err(ForwardError::NotSent)?,
+                None => {
+                    let connecting = Box::pin(self.connect_in_time(upstream, patience, &mut again));
+                    (connecting.await.map_err(ForwardError::NotSent)?, true)
+                }
             };
             may_send().map_err(ForwardError::NotSent)?;
             match timeout_at(patience.deadline, line.ask(request)).await {
                 // Nobody has asked for another protocol, and what follows in it is not for the sender.
-                Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                Ok(Ok(parts)) if parts.status == StatusCode::SWITCHING_PROTOCOLS => {
                     return Err(ForwardError::broken("it switched to another protocol"));
                 }
-                Ok(Ok(response)) => {
-                    if is_streamed {
-                        // Its sender may say everything before it takes the answer.
-                        line.let_go();
-                    }
-                    return Ok(Box::new(Heard { response, used: Used { pool, line } }));
+                Ok(Ok(parts)) => return Ok(Box::new(Heard { parts, used: Used { pool, line } })),
+                // An idle one was closed meanwhile. One that was just made is as good as none.
+                Ok(Err(NoAnswer::Unsent(_))) if is_fresh && !Box::pin(again.pause(patience)).await => {
+                    return Err(ForwardError::NotSent(NotSent::Connect(CLOSED_AT_ONCE.into())));
                 }
                 Ok(Err(NoAnswer::Unsent(unsent))) => request = unsent,
-                Ok(Err(NoAnswer::Broken(error))) => return Err(ForwardError::broken(&chain(&error))),
-                Ok(Err(NoAnswer::Interim)) => {
-                    return Err(ForwardError::broken("it gave one interim answer after another"));
-                }
+                Ok(Err(NoAnswer::Broken(fault))) => return Err(ForwardError::broken(&chain(&fault))),
                 Err(_) => return Err(ForwardError::Unknown(Unknown::Timeout)),
             }
         }
     }
 
-    /// Closes connections that have been idle too long. Runs until dropped.
+    /// Closes connections that have been idle too long, and those that their consumer has closed. Runs until dropped.
     pub async fn reap(&self) -> ! {
         loop {
-            sleep(IDLE / 3).await;
+            // Now and then, and when the bell rings.
+            let _ = timeout(IDLE / 3, self.bell.0.notified()).await;
             let pools = self.pools();
             pools.http.values().chain(pools.https.values()).for_each(|pool| pool.reap());
         }
@@ -191,20 +208,29 @@ impl Upstreams {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         match pools.get(authority) {
             Some(pool) => Arc::clone(pool),
-            None => Arc::clone(pools.entry(authority.into()).or_default()),
+            None => Arc::clone(pools.entry(authority.into()).or_insert_with(|| Pool::new(Arc::clone(&self.bell).into()).into())),
         }
     }
 
-    async fn connect_in_time(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<Line, NotSent> {
+    async fn connect_in_time(
+        &self,
+        upstream: &Upstream,
+        patience: Patience<'_>,
+        again: &mut Again,
+    ) -> Result<Box<Line>, NotSent> {
         tokio::select! {
-            line = self.connect_again_and_again(upstream, patience) => line,
+            line = self.connect_again_and_again(upstream, patience, again) => line,
             () = patience.stop.cancelled() => Err(NotSent::Stopping),
         }
     }
 
-    async fn connect_again_and_again(&self, upstream: &Upstream, patience: Patience<'_>) -> Result<Line, NotSent> {
-        let give_up = (Instant::now() + patience.connect).min(patience.deadline);
-        let mut pause = BACKOFF;
+    async fn connect_again_and_again(
+        &self,
+        upstream: &Upstream,
+        patience: Patience<'_>,
+        again: &mut Again,
+    ) -> Result<Box<Line>, NotSent> {
+        again.begin(patience);
         loop {
             let until = (Instant::now() + CONNECT_TIMEOUT).min(patience.deadline);
             let error = match timeout_at(until, self.connect(upstream)).await {
@@ -212,22 +238,43 @@ impl Upstreams {
                 Ok(Err(error)) => error,
                 Err(_) => "no connection in time".into(),
             };
-            if Instant::now() + pause >= give_up {
+            if !again.pause(patience).await {
                 return Err(NotSent::Connect(error));
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(BACKOFF_MAX);
         }
     }
 
-    async fn connect(&self, upstream: &Upstream) -> Result<Line, Arc<str>> {
+    async fn connect(&self, upstream: &Upstream) -> Result<Box<Line>, Arc<str>> {
         let mut connector = self.connector.clone();
         let stream = connector.call(upstream.0.clone()).await.map_err(|error| chain(&*error))?;
-        let mut line = Line::over(stream).await.map_err(|error| chain(&error))?;
-        match std::future::poll_fn(|cx| line.poll_ready(cx)).await {
-            true => Ok(line),
-            false => Err("the connection was closed at once".into()),
+        let mut line = Line::over(stream);
+        if line.is_quiet(Waker::noop()) { Ok(line) } else { Err(CLOSED_AT_ONCE.into()) }
+    }
+}
+
+/// How connecting is tried again, in one call.
+#[derive(Debug, Default)]
+struct Again {
+    /// Nothing, before the first attempt.
+    give_up: Option<Instant>,
+    pauses: u32,
+}
+
+impl Again {
+    fn begin(&mut self, patience: Patience<'_>) -> Instant {
+        *self.give_up.get_or_insert_with(|| (Instant::now() + patience.connect).min(patience.deadline))
+    }
+
+    /// Waits for the next attempt. Tells whether there is time for one.
+    async fn pause(&mut self, patience: Patience<'_>) -> bool {
+        let give_up = self.begin(patience);
+        let pause = BACKOFF.saturating_mul(1 << self.pauses.min(8)).min(BACKOFF_MAX);
+        self.pauses += 1;
+        let is_time = Instant::now() + pause < give_up;
+        if is_time {
+            sleep(pause).await;
         }
+        is_time
     }
 }
 
@@ -258,40 +305,28 @@ pub fn request(
     body: Outgoing,
     peer: Peer,
     told: Told<'_>,
-) -> Box<Request<Outgoing>> {
+) -> Box<Writing> {
     // HTTP/2 has the host in the target, and where there is one it is what the request was routed by.
     let host = parts.uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
-    headers::towards_consumer(&mut parts.headers, host, peer, told);
-    frame(&mut parts, &body);
+    let mut beside = Beside::new();
+    headers::towards_consumer(&mut parts.headers, &mut beside, host, peer, told);
     if !parts.headers.contains_key(header::HOST)
         && let Some(own) = upstream.0.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok())
     {
         // HTTP/1.0 needs none; what we speak does.
         parts.headers.insert(header::HOST, own);
     }
-    parts.uri = target(upstream, &parts.uri, preserve_path);
-    parts.version = Version::HTTP_11;
-    parts.extensions.clear();
-    Box::new(Request::from_parts(*parts, body))
+    if !preserve_path {
+        parts.uri = own_target(upstream, parts.uri.query());
+    }
+    Writing::of(parts, &beside, body)
 }
 
-/// The length of a body that is there whole is what it has, and never what was said of it: hyper sends on a
-/// `Content-Length` as it stands, and a consumer that waits for more would take the next request for it.
-fn frame(parts: &mut Parts, body: &Outgoing) {
-    let Outgoing::Whole(body) = body else { return };
-    let length = body.size_hint().lower();
-    match parts.method {
-        Method::GET | Method::HEAD if length == 0 => parts.headers.remove(header::CONTENT_LENGTH),
-        _ => parts.headers.insert(header::CONTENT_LENGTH, length.into()),
+/// The upstream's own path, with the query that was sent.
+fn own_target(upstream: &Upstream, query: Option<&str>) -> Uri {
+    let own = match query {
+        Some(query) => format!("{}?{query}", upstream.0.path()).parse(),
+        None => upstream.0.path().parse(),
     };
-}
-
-/// The path as it was sent, or the upstream's own, and the query.
-fn target(upstream: &Upstream, received: &Uri, preserve_path: bool) -> Uri {
-    let own = || match received.query() {
-        Some(query) => format!("{}?{query}", upstream.0.path()).parse().ok(),
-        None => upstream.0.path().parse().ok(),
-    };
-    let kept = || received.path_and_query().cloned().map(Uri::from);
-    if preserve_path { kept() } else { own() }.unwrap_or_else(|| Uri::from_static("/"))
+    own.unwrap_or_else(|_| Uri::from_static("/"))
 }

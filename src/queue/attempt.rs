@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use http::StatusCode;
-use http_body_util::Full;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::dispatch::LOOK;
@@ -98,7 +97,7 @@ pub(super) async fn attempt(pipeline: &Pipeline, route: &Route, letter: Letter, 
         route.watch.upstream_took(upstream);
         slip.doubt.inspect(|mark| route.watch.marked(*mark));
     }
-    let (status, attempt, mark) = (sent.as_ref().ok().map(|heard| heard.response.status().as_u16()), slip.attempt, slip.doubt);
+    let (status, attempt, mark) = (sent.as_ref().ok().map(|heard| heard.parts.status.as_u16()), slip.attempt, slip.doubt);
     let (fate, outcome, reason) = errand.judge(&sent, slip, body);
     if let (Fate::Done(done), Some(key)) = (&fate, &holding.cell) {
         pipeline.reserve.recent.put(key, done.clone(), provider.retention);
@@ -154,7 +153,7 @@ impl Errand<'_> {
         let peer = Peer::of(delivery.caller, pipeline.config().trusted_proxies.as_deref());
         let mut step = trace.call("forward");
         let told = Told { event_id, attempt: Some(slip.attempt), mark: slip.doubt, trace: trace.onward(&step) };
-        let body = Outgoing::Whole(Full::new(delivery.body));
+        let body = Outgoing::Whole(delivery.body);
         let request = upstream::request(&provider.upstream, provider.preserve_path, delivery.parts, body, peer, told);
         let may_send = || {
             Failpoint::BeforeFirstByte.block();
@@ -171,9 +170,9 @@ impl Errand<'_> {
     /// What becomes of the letter, the word for it, and why.
     fn judge(&self, sent: &Sent, slip: Slip, body: BodyDigest) -> (Fate, LetterOutcome, String) {
         let provider = &self.route.provider;
-        let head = sent.as_ref().map(|heard| heard.response.status());
+        let head = sent.as_ref().map(|heard| heard.parts.status);
         let said = match sent {
-            Ok(heard) => format!("the consumer answered {}", heard.response.status().as_u16()),
+            Ok(heard) => format!("the consumer answered {}", heard.parts.status.as_u16()),
             Err(error) => error.to_string(),
         };
         match sent {
@@ -201,8 +200,7 @@ impl Errand<'_> {
                 (Slip { doubt: slip.doubt.or(Some(Mark::Unknown)), ..slip }, LetterOutcome::Unknown, provider.lease)
             }
         };
-        let asked =
-            sent.as_ref().ok().and_then(|heard| schedule::asked_for(heard.response.status(), heard.response.headers(), now()));
+        let asked = sent.as_ref().ok().and_then(|heard| schedule::asked_for(heard.parts.status, &heard.parts.headers, now()));
         match schedule::pause(&self.pipeline.config().queue.schedule, slip.attempt, asked, schedule::chance()) {
             Some(pause) => {
                 let pause = pause.max(least);
@@ -272,7 +270,8 @@ impl Errand<'_> {
             Fate::Again { slip, pause } => {
                 Failpoint::BeforeRelease.reach().await;
                 telemetry.store(StoreOp::Postpone, store.postpone(lane, holding, slip.clone(), *pause)).await?;
-                Failpoint::AfterRelease.reach().await;
+                // The whole thread: another task on it would take the letter as soon as it is due again.
+                Failpoint::AfterRelease.block();
             }
             Fate::Dead { slip } => {
                 let blocks = self.pipeline.config().queue.dead_blocks_key;

@@ -131,8 +131,8 @@ pub struct Done {
     pub body: BodyDigest,
     pub attempt: u32,
     pub at: SystemTime,
-    /// The consumer's reply, where duplicates are to be given it.
-    pub reply: Option<StoredReply>,
+    /// The consumer's reply, where duplicates are to be given it. Boxed, since most are not.
+    pub reply: Option<Box<StoredReply>>,
 }
 
 /// No consumer answers so.
@@ -222,7 +222,11 @@ impl Entry {
                 attempt: fields.next()?.parse().ok()?,
                 body: BodyDigest::parse(fields.next()?)?,
                 at: time(fields.next()?)?,
-                reply: if head_end == value.len() { None } else { Some(StoredReply::decode(&value.slice(head_end + 1..))?) },
+                reply: if head_end == value.len() {
+                    None
+                } else {
+                    Some(StoredReply::decode(&value.slice(head_end + 1..))?.into())
+                },
             }),
             _ => return None,
         };
@@ -384,7 +388,7 @@ mod tests {
         let failed = Failed { attempt: 2, doubt: None, status: Some(503), body, at: at() };
         let done = Done { status: 204, body, attempt: 1, at: at(), reply: None };
         let reply = |content_type: Option<&str>, body: &'static [u8]| {
-            Some(StoredReply { content_type: content_type.map(str::to_owned), body: Bytes::from_static(body) })
+            Some(Box::new(StoredReply { content_type: content_type.map(str::to_owned), body: Bytes::from_static(body) }))
         };
         vec![
             Entry::Claimed(Claimed { doubt: None, ..claimed.clone() }),
@@ -422,7 +426,7 @@ mod tests {
         let written = entries().into_iter().filter_map(|entry| match entry {
             Entry::Queued(queued) => Some(Queued { letter, ..queued }.encode()),
             // Its reply is no text.
-            Entry::Done(Done { reply: Some(StoredReply { content_type: Some(_), .. }), .. }) => None,
+            Entry::Done(Done { reply: Some(reply), .. }) if reply.content_type.is_some() => None,
             entry => Some(entry.encode()),
         });
         assert!(written.eq(expected));

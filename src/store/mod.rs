@@ -8,8 +8,8 @@
 //!                   failed+---- the next claim takes over; in doubt only if it was before
 //! ```
 //!
-//! An event that is accepted now and delivered later is queued instead of claimed: see `backlog`.
-//!
+//! An event that is accepted now and delivered later is queued instead of claimed: see `backlog`. What people ask of the store is in
+//! `lookup`; what came to be while it did not answer gets there by `written_back`.
 //!
 //! - Of any number of concurrent claims on one key, at most one is `Claimed` until its lease is over.
 //! - `complete` is a fact and needs no token. `fail` and `renew` act only while the claim is still the caller's.
@@ -27,6 +27,7 @@ pub mod condition;
 pub mod entry;
 pub mod file;
 mod keeping;
+mod lookup;
 pub mod marker;
 pub mod memory;
 mod queue;
@@ -36,6 +37,7 @@ pub mod reserve;
 mod rows;
 pub mod seal;
 mod sightings;
+mod written_back;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -47,15 +49,17 @@ use crate::pipeline::identify::{BodyDigest, EventKey};
 pub use any::{AnyCells, StoreSource};
 pub use binding::{Binder, Bound};
 use breaker::Breaker;
-use cells::{AtAge, Cells, Change, Held, Step, Swapped};
+use cells::{AtAge, Cells, Change, Swapped};
 pub use cells::{Cursor, StoreError, StoreErrorKind};
 pub use condition::Condition;
 pub use entry::{Claimed, Done, Entry, Failed, Mark, Queued, StoredReply, Token};
 pub use keeping::Keeping;
+pub use lookup::{Forgotten, Remembered};
 pub use marker::Marker;
 pub use queue::{Enqueued, ToQueue};
 pub use reserve::{Reserve, WrittenBack};
 use seal::Sealed;
+pub use written_back::{Cast, Recorded};
 
 /// How often a claim looks again when others change the entry under it. Each turn is another delivery's progress.
 const TURNS: usize = 8;
@@ -168,47 +172,6 @@ pub enum Released {
     LeaseLost,
     /// Somebody else has completed the event meanwhile.
     Done(Done),
-}
-
-/// What a completion that was written back found in its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
-    New,
-    /// Another completion, or a value that is not ours and was left alone.
-    Again,
-}
-
-/// What became of a doubt that was written back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cast {
-    Cast,
-    /// Another process is at work on the event; its entry is its own.
-    Claimed,
-    /// The event is done: there is nothing left to be in doubt of.
-    Done,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgotten {
-    Forgotten,
-    Absent,
-    /// A claim is live: its consumer is at work.
-    InFlight {
-        lease_left: Duration,
-    },
-    /// It is in the queue, or a dead letter: it will be delivered, or wait for somebody to say so.
-    Queued,
-}
-
-/// An event as the store has it, for people.
-#[derive(Clone, Debug)]
-pub struct Remembered {
-    pub key: String,
-    pub entry: Entry,
-    /// How long it will be remembered.
-    pub left: Duration,
-    /// For a claim: how much of its lease is left; nought once it may be taken over.
-    pub lease_left: Option<Duration>,
 }
 
 /// The contract, on any cells.
@@ -351,114 +314,6 @@ impl<C: Cells> Store<C> {
             }
         }
     }
-
-    /// Writes back a completion that could not be stored when it came to be. Success is a fact: it replaces whatever
-    /// hookonce has written, and nothing that somebody else has.
-    pub async fn record(&self, key: &EventKey, done: Done, life: Duration) -> Result<Recorded, StoreError> {
-        let value = Entry::Done(done).encode();
-        let is_other = |entry: &Entry| matches!(entry, Entry::Done(_)) && entry.encode() != value;
-        let is_known = match self.look(key).await {
-            Err(error) if error.kind == StoreErrorKind::Foreign => return Ok(Recorded::Again),
-            seen => seen?.is_some_and(|seen| is_other(&seen.entry)),
-        };
-        // Whoever writes back at the same time has looked as well, and found nothing.
-        let before = self.breaker.guard(self.cells.put(key.as_str(), value.clone(), life)).await?;
-        let is_again = is_known || before.as_ref().and_then(Entry::decode).is_some_and(|entry| is_other(&entry));
-        Ok(if is_again { Recorded::Again } else { Recorded::New })
-    }
-
-    /// Writes back that an attempt ended unknown, unless the store knows better. `ended` is the entry elsewhere.
-    pub async fn cast_doubt(&self, key: &EventKey, ended: &Entry, life: Duration) -> Result<Cast, StoreError> {
-        let (attempt, doubt) = match ended {
-            Entry::Claimed(Claimed { attempt, doubt, .. }) | Entry::Failed(Failed { attempt, doubt, .. }) => (*attempt, *doubt),
-            Entry::Queued(_) | Entry::Done(_) => return Ok(Cast::Done),
-        };
-        let doubt = doubt.or(Some(Mark::Unknown));
-        let failed = |attempt, body| Failed { attempt, doubt, status: None, body, at: entry::now() };
-        let unheard_of = Entry::Failed(failed(attempt, ended.body())).encode();
-        for _ in 0..TURNS {
-            let seen = self.breaker.guard(self.cells.put_new(key.as_str(), unheard_of.clone(), life)).await?;
-            let Some(from) = seen else { return Ok(Cast::Cast) };
-            let (to, at_age) = match decode(&from)? {
-                Entry::Failed(Failed { doubt: Some(_), .. }) | Entry::Claimed(Claimed { doubt: Some(_), .. }) => {
-                    return Ok(Cast::Cast);
-                }
-                Entry::Failed(known) => (Failed { doubt, ..known }, None),
-                // Once its lease is over nobody is at work on it, and perhaps nobody ever comes to take it over.
-                Entry::Claimed(left) => (failed(left.attempt, left.body), Some(lease_over(&left))),
-                Entry::Queued(_) => return Ok(Cast::Claimed),
-                Entry::Done(_) => return Ok(Cast::Done),
-            };
-            let change = Change { from, to: Entry::Failed(to).encode(), life, at_age };
-            match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
-                Swapped::Written => return Ok(Cast::Cast),
-                Swapped::Young(_) => return Ok(Cast::Claimed),
-                Swapped::Differs(_) => {}
-            }
-        }
-        Ok(Cast::Claimed)
-    }
-
-    /// What the store knows of an event.
-    pub async fn look(&self, key: &EventKey) -> Result<Option<Remembered>, StoreError> {
-        let held = self.breaker.guard(self.cells.read(key.as_str())).await?;
-        held.map(|held| remembered(key.as_str().to_owned(), held)).transpose()
-    }
-
-    /// Events whose key begins with `prefix`. What is not ours is left out.
-    pub async fn find(&self, prefix: &str, limit: usize) -> Result<Vec<Remembered>, StoreError> {
-        let (mut found, mut from) = (Vec::new(), None);
-        loop {
-            let step = self.walk(prefix, from).await?;
-            found.extend(step.0);
-            if step.1.is_none() || found.len() >= limit {
-                break;
-            }
-            from = step.1;
-        }
-        // A cell may come twice while the store moves its cells about.
-        found.sort_unstable_by(|a: &Remembered, b| a.key.cmp(&b.key));
-        found.dedup_by(|a, b| a.key == b.key);
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    /// One step over the events whose key begins with `prefix`, and where to go on.
-    pub async fn walk(&self, prefix: &str, from: Option<Cursor>) -> Result<(Vec<Remembered>, Option<Cursor>), StoreError> {
-        let Step { cells, next } = self.breaker.guard(self.cells.walk(prefix, from)).await?;
-        Ok((cells.into_iter().filter_map(|(key, held)| remembered(key, held).ok()).collect(), next))
-    }
-
-    /// Lets the next delivery of an event through, in doubt. A live claim is left alone.
-    pub async fn forget(&self, key: &EventKey) -> Result<Forgotten, StoreError> {
-        for _ in 0..TURNS {
-            let held = self.breaker.guard(self.cells.read(key.as_str())).await?;
-            let Some(Held { value, left }) = held else { return Ok(Forgotten::Absent) };
-            let (attempt, body, at_age) = match decode(&value)? {
-                Entry::Claimed(claimed) => (claimed.attempt, claimed.body, Some(lease_over(&claimed))),
-                Entry::Failed(failed) => (failed.attempt, failed.body, None),
-                Entry::Queued(_) => return Ok(Forgotten::Queued),
-                Entry::Done(done) => (done.attempt, done.body, None),
-            };
-            let forgotten = Failed { attempt, doubt: Some(Mark::Forgotten), status: None, body, at: entry::now() };
-            let change = Change { from: value, to: Entry::Failed(forgotten).encode(), life: left, at_age };
-            match self.breaker.guard(self.cells.swap(key.as_str(), change)).await? {
-                Swapped::Written => return Ok(Forgotten::Forgotten),
-                Swapped::Young(lease_left) => return Ok(Forgotten::InFlight { lease_left }),
-                Swapped::Differs(_) => {}
-            }
-        }
-        Err(StoreError::new(StoreErrorKind::Refused, "the entry keeps changing"))
-    }
-
-    /// Opens a done event to its next delivery, in doubt, if it is still the one that was seen. Tells whether it was.
-    pub async fn reopen(&self, key: &EventKey, done: &Done, doubt: Mark, life: Duration) -> Result<bool, StoreError> {
-        let Done { attempt, body, .. } = *done;
-        let opened = Failed { attempt, doubt: Some(doubt), status: None, body, at: entry::now() };
-        let (from, to) = (Entry::Done(done.clone()).encode(), Entry::Failed(opened).encode());
-        let change = Change { from, to, life, at_age: None };
-        Ok(self.breaker.guard(self.cells.swap(key.as_str(), change)).await? == Swapped::Written)
-    }
 }
 
 impl ClaimError {
@@ -526,16 +381,7 @@ fn decode(value: &Bytes) -> Result<Entry, StoreError> {
     Entry::decode(value).ok_or_else(|| StoreError::new(StoreErrorKind::Foreign, "the key holds a value of somebody else"))
 }
 
-fn remembered(key: String, held: Held) -> Result<Remembered, StoreError> {
-    let entry = decode(&held.value)?;
-    let lease_left = match &entry {
-        Entry::Claimed(claimed) => Some((claimed.lease + held.left).saturating_sub(claimed.retention)),
-        Entry::Failed(_) | Entry::Queued(_) | Entry::Done(_) => None,
-    };
-    Ok(Remembered { key, entry, left: held.left, lease_left })
-}
-
 /// A completion as it is stored.
-pub fn done(claim: &Claim, status: u16, at: SystemTime, reply: Option<StoredReply>) -> Done {
+pub fn done(claim: &Claim, status: u16, at: SystemTime, reply: Option<Box<StoredReply>>) -> Done {
     Done { status, body: claim.held.body, attempt: claim.held.attempt, at, reply }
 }

@@ -12,7 +12,7 @@ use super::Done;
 use crate::pipeline::identify::EventKey;
 
 /// What an event takes beside its key and its reply.
-const OVERHEAD_BYTES: usize = 240;
+const OVERHEAD_BYTES: usize = 130;
 
 /// The newest completions, within a bound of bytes.
 #[derive(Debug)]

@@ -68,7 +68,7 @@ fn meaning(entry: &Entry) -> Vec<u8> {
         Entry::Queued(Queued { letter, body, at }) => format!("queued as {letter}, body {body}, at {}", millis(*at)).into(),
         Entry::Done(Done { status, body, attempt, at, reply }) => {
             let head = format!("done, status {status}, attempt {attempt}, body {body}, at {}, ", millis(*at));
-            let reply = match reply {
+            let reply = match reply.as_deref() {
                 None => b"no reply".to_vec(),
                 Some(StoredReply { content_type, body }) => {
                     let content_type = content_type.as_deref().unwrap_or_default();

@@ -45,8 +45,8 @@ const WAITERS_PER_EVENT: usize = 64;
 const ANSWER: Size = Size(1 << 20);
 /// Far more than a provider reads. A consumer that never ends would hold its sender for ever.
 const ANSWER_MAX: Size = Size(64 << 20);
-/// Some thirty thousand events: the duplicates that come during an outage are mostly of the last minutes.
-const RECENT: Size = Size(8 << 20);
+/// Some twenty-five thousand events: the duplicates that come during an outage are mostly of the last minutes.
+const RECENT: Size = Size(4 << 20);
 /// Ten a second for nearly three hours, in some 30 MiB.
 const LOCAL_CLAIMS: usize = 100_000;
 

@@ -1,48 +1,50 @@
 //! Idle connections to one consumer, for one runtime.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http_body::{Body, Frame};
-use hyper::body::{Bytes, Incoming};
-use tokio::time::{Instant, timeout};
+use bytes::Bytes;
+use tokio::time::Instant;
 
+use super::fault::Fault;
 use super::line::Line;
 
 /// Consumers close idle connections after 2 to 5 seconds. Ours are gone before, so that none is closed under a request.
 pub(super) const IDLE: Duration = Duration::from_millis(1500);
 /// Idle connections kept for one consumer.
 const IDLE_MAX: usize = 256;
-/// For how long a consumer that has answered already may read what it answered to, for its connection to be used again.
-const READ_ON: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pool {
     // A std mutex: held to take or put one connection, never across an await. Those used last are at the end.
     idle: Mutex<Vec<Idle>>,
+    /// Rings when something comes on an idle connection, which is its end, or a word of TLS.
+    bell: Waker,
 }
 
 #[derive(Debug)]
 struct Idle {
-    line: Line,
+    line: Box<Line>,
     since: Instant,
 }
 
 impl Pool {
-    /// The idle connection used last, if it can take a request.
-    pub fn take(&self) -> Option<Line> {
+    pub fn new(bell: Waker) -> Self {
+        Self { idle: Mutex::default(), bell }
+    }
+
+    /// The idle connection used last that was not closed meanwhile.
+    pub fn take(&self) -> Option<Box<Line>> {
         while let Some(mut line) = self.newest() {
-            // It was ready when it was put back, so one that is not has been closed meanwhile, or has got what nobody asked for.
-            if line.poll_ready(&mut Context::from_waker(Waker::noop())) == Poll::Ready(true) {
+            if line.is_quiet(&self.bell) {
                 return Some(line);
             }
         }
         None
     }
 
-    fn newest(&self) -> Option<Line> {
+    fn newest(&self) -> Option<Box<Line>> {
         let mut idle = self.idle();
         let newest = idle.pop()?;
         if newest.since.elapsed() < IDLE {
@@ -53,17 +55,17 @@ impl Pool {
         None
     }
 
-    fn put(&self, line: Line) {
+    fn put(&self, mut line: Box<Line>) {
         let mut idle = self.idle();
-        if idle.len() < IDLE_MAX {
+        if idle.len() < IDLE_MAX && line.is_quiet(&self.bell) {
             idle.push(Idle { line, since: Instant::now() });
         }
     }
 
-    /// Closes those that have been idle too long.
+    /// Closes those that have been idle too long, or that the consumer has closed.
     pub fn reap(&self) {
         let now = Instant::now();
-        self.idle().retain(|idle| now - idle.since < IDLE);
+        self.idle().retain_mut(|idle| now - idle.since < IDLE && idle.line.is_quiet(&self.bell));
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -75,34 +77,29 @@ impl Pool {
 #[derive(Debug)]
 pub struct Used {
     pub(super) pool: Arc<Pool>,
-    pub(super) line: Line,
+    pub(super) line: Box<Line>,
 }
 
 impl Used {
-    /// The next piece of the answer's body, which comes as the connection is driven.
-    pub fn poll_frame(&mut self, body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let mut body = Pin::new(body);
-        match body.as_mut().poll_frame(cx) {
-            Poll::Pending => {
-                self.line.drive(cx);
-                body.poll_frame(cx)
-            }
-            ready => ready,
-        }
+    /// The next piece of the answer's body.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Fault>>> {
+        self.line.poll_piece(cx)
+    }
+
+    /// Whether the answer's body is known to be at its end.
+    pub fn is_at_end(&self) -> bool {
+        self.line.is_at_end()
+    }
+
+    /// How much of it is still to come, where that is known.
+    pub fn left(&self) -> Option<u64> {
+        self.line.left()
     }
 
     /// The answer has been read to its end. Dropped without this, the connection is closed.
     pub fn put_back(self) {
-        let Self { pool, mut line } = self;
-        if line.is_ready() {
-            return pool.put(line);
+        if self.line.is_free() {
+            self.pool.put(self.line);
         }
-        line.let_go();
-        tokio::spawn(async move {
-            let written = timeout(READ_ON, std::future::poll_fn(|cx| line.poll_ready(cx)));
-            if written.await == Ok(true) {
-                pool.put(line);
-            }
-        });
     }
 }

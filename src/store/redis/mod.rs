@@ -28,7 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
-use redis::{FromRedisValue, RedisError, TlsCertificates, Value, cmd};
+use redis::{Cmd, FromRedisValue, RedisError, TlsCertificates, Value, cmd};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, StoreErrorKind, Swapped};
@@ -366,8 +366,9 @@ impl Place {
     }
 }
 
+/// With room for what else is said, so that a command is not moved as it is written.
 fn set(key: &str, value: &Bytes) -> Call {
-    Call::from(cmd("SET")).arg(key).arg(&value[..])
+    Call::from(Cmd::with_capacity(7, key.len() + value.len() + 32)).arg("SET").arg(key).arg(&value[..])
 }
 
 fn put_script(script: &'static Lua, key: &str, value: &Bytes, life: Duration) -> Call {

@@ -87,7 +87,7 @@ async fn what_changes_while_it_is_written_back_is_written_back_again() {
 async fn another_body_is_not_answered_for() {
     let reserve = reserve();
     let claim = claim_here(&reserve, &key("e1")).await;
-    let reply = StoredReply { content_type: None, body: "hello".into() };
+    let reply = Box::new(StoredReply { content_type: None, body: "hello".into() });
     reserve.recent.put(&key("e1"), done(&claim, 200, SystemTime::UNIX_EPOCH, Some(reply)), RETENTION);
     assert!(matches!(reserve.recall(&key("e1"), &terms()), Some(ClaimOutcome::Done(done)) if done.reply.is_some()));
     assert!(matches!(reserve.recall(&key("e1"), &other_body()), Some(ClaimOutcome::Conflict(_))));

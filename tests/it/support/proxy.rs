@@ -169,18 +169,23 @@ impl Proxy {
 
     /// What the store knows of an event.
     pub async fn event(&self, provider: &str, id: &str) -> Option<Value> {
-        let answer = self.admin(&Delivery::plain("GET", &format!("/api/events/{provider}/{id}"))).await;
-        match answer.status {
-            200 => Some(answer.json()),
-            404 => None,
-            other => panic!("{other}: {:?}", answer.body),
-        }
+        self.looked_up(provider, id).await.unwrap_or_else(|refused| panic!("{}: {:?}", refused.status, refused.body))
     }
 
-    /// Waits until the store has an event in this state.
+    /// Waits until the store has an event in this state. A store that was away serves one call at a time until the first is
+    /// answered, so that a look may be refused though the store is back.
     pub async fn in_state(&self, provider: &str, id: &str, state: &str) {
-        let is_there = async || self.event(provider, id).await.filter(|event| event["state"] == state);
+        let is_there = async || self.looked_up(provider, id).await.ok().flatten().filter(|event| event["state"] == state);
         eventually(&format!("{provider} {id} is {state}"), is_there).await;
+    }
+
+    async fn looked_up(&self, provider: &str, id: &str) -> Result<Option<Value>, Answer> {
+        let answer = self.admin(&Delivery::plain("GET", &format!("/api/events/{provider}/{id}"))).await;
+        match answer.status {
+            200 => Ok(Some(answer.json())),
+            404 => Ok(None),
+            _ => Err(answer),
+        }
     }
 
     /// Goes on by another configuration.

@@ -324,7 +324,7 @@ pub fn accepted(claim: &Claim) -> Done {
 }
 
 pub fn accepted_with_reply(claim: &Claim, content_type: Option<&str>, body: &'static [u8]) -> Done {
-    let reply = StoredReply { content_type: content_type.map(str::to_owned), body: Bytes::from_static(body) };
+    let reply = Box::new(StoredReply { content_type: content_type.map(str::to_owned), body: Bytes::from_static(body) });
     done(claim, 201, whole_millis(), Some(reply))
 }
 

@@ -1,0 +1,171 @@
+//! A request on its way out: what of it is still to be written.
+
+use std::io::{self, Cursor};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::buf::Chain;
+use bytes::{Buf, Bytes};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, header};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use tokio::io::AsyncWrite;
+use tokio_util::io::poll_write_buf;
+
+use super::fault::Fault;
+use super::head;
+use crate::pipeline::body::Outgoing;
+
+/// A head or the line before a chunk, what follows it, and the end of its line: one write for all of it.
+type Pending = Chain<Cursor<Vec<u8>>, Chain<Bytes, &'static [u8]>>;
+
+#[derive(Debug)]
+pub struct Writing {
+    method: Method,
+    pending: Pending,
+    /// What is to be read, and then written, after that.
+    source: Option<Source>,
+    has_begun: bool,
+}
+
+/// A body that is passed on as it comes.
+#[derive(Debug)]
+struct Source {
+    body: Incoming,
+    /// What is left of the length that was said; without one it goes in chunks.
+    left: Option<u64>,
+}
+
+impl Writing {
+    /// Boxed: it is handed on a few times before it is written.
+    pub fn of(mut parts: Box<Parts>, beside: &[(HeaderName, HeaderValue)], body: Outgoing) -> Box<Self> {
+        let (data, source) = match body {
+            Outgoing::Whole(whole) => (whole, None),
+            Outgoing::Stream(body) if body.is_end_stream() => (Bytes::new(), None),
+            Outgoing::Stream(body) => (Bytes::new(), Some(Source { left: body.size_hint().exact(), body })),
+        };
+        frame(&mut parts, source.as_ref().map_or(Some(data.len() as u64), |source| source.left));
+        Box::new(Self {
+            pending: pending(head::write(&parts, beside), data, b""),
+            method: parts.method,
+            source,
+            has_begun: false,
+        })
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Whether a byte of it has left. Before that, it can be written elsewhere.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Writes what can be written; ready once all of it is.
+    pub fn poll(&mut self, stream: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        loop {
+            while self.pending.has_remaining() {
+                let written = ready!(poll_write_buf(Pin::new(&mut *stream), cx, &mut self.pending)).map_err(Fault::Io)?;
+                if written == 0 {
+                    return Poll::Ready(Err(Fault::Io(io::ErrorKind::WriteZero.into())));
+                }
+                self.has_begun = true;
+            }
+            let Some(source) = &mut self.source else { break };
+            match source.poll_data(cx)? {
+                Poll::Ready(Some(data)) => self.pending = source.framed(data)?,
+                Poll::Ready(None) => {
+                    self.pending = source.last()?;
+                    self.source = None;
+                }
+                // What has come so far is not kept back: TLS may hold some of it.
+                Poll::Pending => {
+                    let _ = Pin::new(stream).poll_flush(cx).map_err(Fault::Io)?;
+                    return Poll::Pending;
+                }
+            }
+        }
+        Pin::new(stream).poll_flush(cx).map_err(Fault::Io)
+    }
+}
+
+impl Source {
+    /// The next piece, without trailers, which are not passed on.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Fault>> {
+        loop {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)).transpose().map_err(Fault::Source)? {
+                None => return Poll::Ready(Ok(None)),
+                Some(frame) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Poll::Ready(Ok(Some(data))),
+                    Ok(_) | Err(_) => {}
+                },
+            }
+        }
+    }
+
+    /// Never more than was said: what is beyond would be taken for the next request.
+    fn framed(&mut self, data: Bytes) -> Result<Pending, Fault> {
+        let Some(left) = &mut self.left else { return Ok(pending(format!("{:x}\r\n", data.len()).into(), data, b"\r\n")) };
+        *left = left.checked_sub(data.len() as u64).ok_or(Fault::Misfit)?;
+        Ok(pending(Vec::new(), data, b""))
+    }
+
+    fn last(&self) -> Result<Pending, Fault> {
+        match self.left {
+            None => Ok(pending(Vec::new(), Bytes::new(), b"0\r\n\r\n")),
+            Some(0) => Ok(pending(Vec::new(), Bytes::new(), b"")),
+            Some(_) => Err(Fault::Misfit),
+        }
+    }
+}
+
+/// Says how long the body is, or that it comes in chunks; a coding that it came in has been taken off (`headers`). What is there
+/// whole is as long as it is, whatever was said of it: a consumer that waits for more would take the next request for it.
+fn frame(parts: &mut Parts, length: Option<u64>) {
+    let is_usual = |method: &Method| matches!(*method, Method::POST | Method::PUT | Method::PATCH);
+    match length {
+        // Nobody expects a body, and nobody has spoken of one.
+        Some(0) if !is_usual(&parts.method) && !parts.headers.contains_key(header::CONTENT_LENGTH) => {}
+        Some(length) => _ = parts.headers.insert(header::CONTENT_LENGTH, length.into()),
+        None => {
+            parts.headers.remove(header::CONTENT_LENGTH);
+            parts.headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+    }
+}
+
+fn pending(head: Vec<u8>, data: Bytes, end: &'static [u8]) -> Pending {
+    Cursor::new(head).chain(data.chain(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn framed(method: &str, said: Option<&'static str>, length: Option<u64>) -> Vec<(String, String)> {
+        let (mut parts, ()) = Request::builder().method(method).body(()).unwrap().into_parts();
+        if let Some(said) = said {
+            parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static(said));
+        }
+        frame(&mut parts, length);
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
+
+    #[test]
+    fn a_request_says_how_long_it_is() {
+        let length = |length: &str| vec![("content-length".to_owned(), length.to_owned())];
+        assert_eq!(framed("POST", None, Some(0)), length("0"));
+        assert_eq!(framed("POST", Some("7"), Some(5)), length("5"));
+        assert_eq!(framed("GET", Some("0"), Some(0)), length("0"));
+        for method in ["GET", "HEAD", "DELETE", "OPTIONS"] {
+            assert_eq!(framed(method, None, Some(0)), []);
+        }
+        let chunked = [("transfer-encoding".to_owned(), "chunked".to_owned())];
+        assert_eq!(framed("POST", Some("7"), None), chunked);
+    }
+}
