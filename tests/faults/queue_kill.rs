@@ -80,7 +80,7 @@ async fn consumer() -> Consumer {
 }
 
 fn setup(consumer: &Consumer, store: &str, lease: Duration) -> Setup {
-    let queue = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"50ms\"]";
+    let queue = "[queue]\naccept_loss = true\nschedule = [\"0s\", \"1s\"]";
     let keys = format!("mode = \"queue\"\nlease = \"{}s\"", lease.as_secs());
     in_front_of(consumer).store(store).top("workers = 1").table(queue).stripe(&keys)
 }
