@@ -1,9 +1,10 @@
 //! One thing to ask of a server: a command, or a script by its hash.
 
-use redis::aio::{ConnectionLike, ConnectionManager};
 use redis::{Arg, Cmd, RedisError, Script, Value, cmd};
+use tokio::time::Instant;
 
 use super::fault;
+use super::wire::Wire;
 
 /// A script that servers know by its hash, once they have seen it.
 pub(super) struct Lua {
@@ -47,11 +48,11 @@ impl Call {
     }
 
     /// `asking` is for a slot that is still on its way to the server.
-    pub async fn send(&self, to: &ConnectionManager, asking: bool) -> Result<Value, RedisError> {
-        match (send(to, &self.command, asking).await, self.script) {
+    pub async fn send(&self, to: &Wire, asking: bool, until: Instant) -> Result<Value, RedisError> {
+        match (to.ask(&self.command, asking, until).await, self.script) {
             // In full at once, not loaded first: one way there, and nothing that could be forgotten again in between.
             (Err(error), Some(script)) if fault::code(&error) == "NOSCRIPT" => {
-                Box::pin(async move { send(to, &self.in_full(script), asking).await }).await
+                Box::pin(async move { to.ask(&self.in_full(script), asking, until).await }).await
             }
             (answer, _) => answer,
         }
@@ -67,20 +68,4 @@ impl Call {
         }
         command
     }
-}
-
-async fn send(to: &ConnectionManager, command: &Cmd, asking: bool) -> Result<Value, RedisError> {
-    let mut link = to.clone();
-    if !asking {
-        return link.send_packed_command(command).await?.extract_error();
-    }
-    Box::pin(send_asking(link, command)).await
-}
-
-/// In one write: the connection is shared, and ASKING counts for whichever command comes next on it.
-async fn send_asking(mut link: ConnectionManager, command: &Cmd) -> Result<Value, RedisError> {
-    let mut pair = redis::pipe();
-    pair.cmd("ASKING").add_command(command.clone());
-    let mut answers = link.req_packed_commands(&pair, 1, 1).await?;
-    answers.pop().unwrap_or(Value::Nil).extract_error()
 }

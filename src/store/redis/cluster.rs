@@ -35,12 +35,12 @@ impl Seeds {
         let map = maps.into_iter().find(|map| !map.0.is_empty()).ok_or_else(|| no_master("no slot has a master".to_owned()))?;
         let masters = map.masters();
         self.known = masters.iter().chain(self.configured.iter().filter(|seed| !masters.contains(seed))).cloned().collect();
-        map.view(masters, nodes)
+        Ok(map.view(masters, nodes))
     }
 }
 
 async fn ask(nodes: &Nodes, address: &Address) -> Result<Map, RedisError> {
-    let node = nodes.at(address)?;
+    let node = nodes.at(address);
     let slots: Vec<Told> = nodes.ask(&node, redis::cmd("CLUSTER").arg("SLOTS")).await?;
     Ok(Map::new(slots, address))
 }
@@ -70,12 +70,12 @@ impl Map {
         masters
     }
 
-    fn view(self, masters: Vec<Address>, nodes: &Nodes) -> Result<View, RedisError> {
+    fn view(self, masters: Vec<Address>, nodes: &Nodes) -> View {
         let place = |address: Address| masters.partition_point(|other| *other < address);
         let ranges = self.0.into_iter().map(|(first, last, address)| Range { first, last, master: place(address) });
         let slots = Some(Slots::new(ranges.collect()));
-        let masters = masters.iter().map(|address| nodes.at(address)).collect::<Result<_, _>>()?;
-        Ok(View { masters, slots })
+        let masters = masters.iter().map(|address| nodes.at(address)).collect();
+        View { masters, slots }
     }
 }
 

@@ -5,21 +5,20 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis::aio::ConnectionManager;
-use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value, cmd};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, Value};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::about::About;
 use super::call::Call;
 use super::dial::Dialer;
 use super::fault::{Redirect, is_demoted, is_unwelcome, may_pass, no_master};
 use super::roll::Roll;
 use super::scout::{self, Survey};
 use super::slots::Slots;
+use super::wire::Wire;
 use crate::config::Address;
 
 /// How often one try is sent on: a slot that moves while servers disagree takes two or three.
@@ -28,22 +27,7 @@ const HOPS: usize = 5;
 /// A server, and the connection to it.
 pub(super) struct Node {
     pub address: Address,
-    pub connection: ConnectionManager,
-    /// How often the connection was lost. The next call finds it made again, by whoever answers there now.
-    lost: AtomicU64,
-    /// One more than `lost` was when the server last said who it is.
-    met: AtomicU64,
-}
-
-impl Node {
-    fn new(address: Address, connection: ConnectionManager) -> Self {
-        Self { address, connection, lost: AtomicU64::new(0), met: AtomicU64::new(0) }
-    }
-
-    /// Whether the server has said who it is since the connection was made.
-    fn is_met(&self) -> bool {
-        self.met.load(Ordering::Relaxed) == self.lost.load(Ordering::Relaxed) + 1
-    }
+    pub wire: Wire,
 }
 
 /// Whom a call is for.
@@ -110,14 +94,15 @@ impl Nodes {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn at(&self, address: &Address) -> Result<Arc<Node>, RedisError> {
+    pub fn at(&self, address: &Address) -> Arc<Node> {
         let mut known = self.known();
         if let Some(node) = known.get(address) {
-            return Ok(Arc::clone(node));
+            return Arc::clone(node);
         }
-        let node = Arc::new(Node::new(address.clone(), self.dialer.dial(address)?));
+        let wire = Wire::new(address.clone(), self.dialer.clone(), Arc::clone(&self.roll));
+        let node = Arc::new(Node { address: address.clone(), wire });
         known.insert(address.clone(), Arc::clone(&node));
-        Ok(node)
+        node
     }
 
     /// Gives the connection up: whoever answers at that address now may be another one.
@@ -130,24 +115,8 @@ impl Nodes {
 
     /// Asks a server for what is not a cell's.
     pub async fn ask<T: FromRedisValue>(&self, node: &Arc<Node>, command: &Cmd) -> Result<T, RedisError> {
-        let answer = command.query_async(&mut node.connection.clone()).await;
-        answer.inspect_err(|error| self.note(node, error))
-    }
-
-    /// Has the server say who it is, as the first thing on a connection that is new or was made again.
-    pub async fn meet(&self, node: &Arc<Node>) -> Result<(), RedisError> {
-        let since = node.lost.load(Ordering::Relaxed) + 1;
-        if node.is_met() {
-            return Ok(());
-        }
-        match self.ask::<String>(node, cmd("INFO").arg("server")).await {
-            Ok(info) => self.roll.met(&node.address, &About::parse(&info).run_id),
-            Err(error) if may_pass(&error) || is_unwelcome(&error) => return Err(error),
-            // Not for us to ask.
-            Err(_) => {}
-        }
-        node.met.store(since, Ordering::Relaxed);
-        Ok(())
+        let answer = node.wire.ask(command, false, Instant::now() + self.dialer.budget).await;
+        Ok(redis::from_redis_value(answer.inspect_err(|error| self.note(node, error))?)?)
     }
 
     /// Compares the masters with those that were known.
@@ -159,13 +128,9 @@ impl Nodes {
         *known = now;
     }
 
-    /// Takes from an error what it says of the connection, and gives that up where another one might be better: to a
-    /// server that is no master now, or whose greeting was not welcome, which it would never try again by itself.
+    /// Gives up the connection to a server that is no master now.
     fn note(&self, node: &Arc<Node>, error: &RedisError) {
-        if error.kind() == ErrorKind::Io {
-            node.lost.fetch_add(1, Ordering::Relaxed);
-        }
-        if is_demoted(error) || is_unwelcome(error) {
+        if is_demoted(error) {
             self.leave(node);
         }
     }
@@ -220,31 +185,33 @@ impl Link {
         seen.map_or(Sight::Unknown, |sight| sight.clone())
     }
 
-    /// The server that a call goes to, where that is known and it has been met.
+    /// The server that a call goes to, where that is known.
     pub fn at_hand(&self, to: To<'_>) -> Option<Arc<Node>> {
-        let node = match to {
+        match to {
             To::Key(key) => match &*self.sight.borrow() {
-                Sight::Seen(view) => Arc::clone(view.master_for(key)?),
-                Sight::Unknown | Sight::Blind(_) => return None,
+                Sight::Seen(view) => view.master_for(key).cloned(),
+                Sight::Unknown | Sight::Blind(_) => None,
             },
-            To::Node(node) => Arc::clone(node),
-        };
-        node.is_met().then_some(node)
+            To::Node(node) => Some(Arc::clone(node)),
+        }
     }
 
     /// Takes from a server's error what it says. Gives it back where another try would end alike.
     pub fn heed(&self, node: &Arc<Node>, error: RedisError) -> Option<RedisError> {
         self.nodes.note(node, &error);
+        if error.is_timeout() {
+            self.doubt();
+        }
         (!may_pass(&error)).then(|| self.told(error))
     }
 
     /// Sends a call, and on to where a server sends it.
-    pub async fn send(&self, to: To<'_>, call: &Call) -> Result<Value, RedisError> {
+    pub async fn send(&self, to: To<'_>, call: &Call, until: Instant) -> Result<Value, RedisError> {
         let node = match to {
             To::Key(key) => self.master_for(key).await?,
             To::Node(node) => Arc::clone(node),
         };
-        self.follow(node, call).await
+        self.follow(node, call, until).await
     }
 
     async fn master_for(&self, key: &str) -> Result<Arc<Node>, RedisError> {
@@ -255,10 +222,10 @@ impl Link {
         })
     }
 
-    async fn follow(&self, mut node: Arc<Node>, call: &Call) -> Result<Value, RedisError> {
+    async fn follow(&self, mut node: Arc<Node>, call: &Call, until: Instant) -> Result<Value, RedisError> {
         let mut asking = false;
         for _ in 1..HOPS {
-            let error = match self.send_to(&node, call, asking).await {
+            let error = match self.send_to(&node, call, asking, until).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -266,14 +233,13 @@ impl Link {
             if !redirect.asking {
                 self.doubt();
             }
-            (node, asking) = (self.nodes.at(&redirect.address)?, redirect.asking);
+            (node, asking) = (self.nodes.at(&redirect.address), redirect.asking);
         }
-        self.send_to(&node, call, asking).await.map_err(|error| self.told(error))
+        self.send_to(&node, call, asking, until).await.map_err(|error| self.told(error))
     }
 
-    async fn send_to(&self, node: &Arc<Node>, call: &Call, asking: bool) -> Result<Value, RedisError> {
-        self.nodes.meet(node).await?;
-        call.send(&node.connection, asking).await.inspect_err(|error| self.nodes.note(node, error))
+    async fn send_to(&self, node: &Arc<Node>, call: &Call, asking: bool, until: Instant) -> Result<Value, RedisError> {
+        call.send(&node.wire, asking, until).await.inspect_err(|error| self.nodes.note(node, error))
     }
 
     /// Takes from an error what it says of the server.

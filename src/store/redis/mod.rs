@@ -1,7 +1,6 @@
 //! Cells in Redis: one plain command where Redis has one, a script where it must compare first.
 //!
-//! No call lasts longer than its budget, whatever the server or the network does: the client's own timeouts do not
-//! cover the wait for a reconnect, so every call has one around it. A try that fails in a way that may pass is made
+//! No call lasts longer than its budget, whatever the server or the network does. A try that fails in a way that may pass is made
 //! again with the same values until the budget is used; `Cells` promises that this is safe.
 //!
 //! A server whose memory is full refuses every plain write. Cells that are there can still be read, and overwritten by
@@ -16,11 +15,13 @@ mod fault;
 mod letters;
 mod link;
 mod poll;
+mod reply;
 mod roll;
 mod scout;
 mod scripts;
 mod sentinel;
 mod slots;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +29,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures_util::future::{join_all, try_join_all};
-use redis::{Cmd, FromRedisValue, RedisError, TlsCertificates, Value, cmd};
+use redis::{Cmd, FromRedisValue, RedisError, Value, cmd};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
 
 use super::cells::{Cells, Change, Cursor, FOR_EVER, Held, Step, StoreError, StoreErrorKind, Swapped};
 use super::keeping::Keeping;
@@ -64,7 +66,7 @@ pub struct RedisCells {
 #[derive(Clone)]
 pub struct RedisServer {
     url: RedisUrl,
-    tls: Option<TlsCertificates>,
+    tls: Option<TlsConnector>,
     budget: Duration,
     scripts_only: Arc<AtomicBool>,
     roll: Arc<Roll>,
@@ -73,12 +75,9 @@ pub struct RedisServer {
 impl RedisServer {
     /// Checks all that can be known before anything is connected. The error shows no password.
     pub fn new(url: &RedisUrl, ca: Option<Vec<u8>>, budget: Duration) -> Result<Self, StoreError> {
-        let tls = url.tls.then_some(TlsCertificates { client_tls: None, root_cert: ca });
-        let server = Self { url: url.clone(), tls, budget, scripts_only: Arc::default(), roll: Arc::default() };
-        for address in url.topology.addresses() {
-            server.dialer().client(address).map_err(|error| StoreError::new(StoreErrorKind::Refused, error))?;
-        }
-        Ok(server)
+        let tls = url.tls.then(|| dial::tls(ca.as_deref())).transpose();
+        let tls = tls.map_err(|error| StoreError::new(StoreErrorKind::Refused, error))?;
+        Ok(Self { url: url.clone(), tls, budget, scripts_only: Arc::default(), roll: Arc::default() })
     }
 
     /// Treats the servers as ones from before 6.2.
@@ -121,16 +120,15 @@ impl RedisCells {
 
     /// Makes one call before the deadline, again and again while its failure may pass.
     async fn ask<T: FromRedisValue>(&self, to: To<'_>, call: Call, deadline: Instant) -> Result<T, StoreError> {
-        // The usual call has one server to go to, which answers. Whatever else may happen takes the long way. Both are boxed:
-        // every future of a delivery would otherwise have room for them, and be moved with them.
+        // The usual call has one server to go to, which answers. Whatever else may happen takes the long way, which is boxed:
+        // every future of a delivery would otherwise have room for it, and be moved with it.
         if let Some(node) = self.link.at_hand(to) {
-            match timeout_at(self.try_until(deadline), Box::pin(call.send(&node.connection, false))).await {
-                Ok(Ok(value)) => return read(value),
-                Ok(Err(error)) => self.link.heed(&node, error).map_or(Ok(()), Err).map_err(store_error)?,
-                Err(_) => self.link.doubt(),
+            match call.send(&node.wire, false, self.try_until(deadline)).await {
+                Ok(value) => return read(value),
+                Err(error) => self.link.heed(&node, error).map_or(Ok(()), Err).map_err(store_error)?,
             }
         }
-        read(Box::pin(self.until(deadline, || self.link.send(to, &call))).await?)
+        read(Box::pin(self.until(deadline, |until| self.link.send(to, &call, until))).await?)
     }
 
     /// When one try of a call is given up: another one must have its turn too.
@@ -140,17 +138,19 @@ impl RedisCells {
 
     /// The masters as they are known now; waits for them only where nobody has seen them yet.
     async fn view(&self, deadline: Instant) -> Result<Arc<View>, StoreError> {
-        self.until(deadline, || self.link.view()).await
+        self.until(deadline, |_| self.link.view()).await
     }
 
-    async fn until<T, F>(&self, deadline: Instant, attempt: impl Fn() -> F) -> Result<T, StoreError>
+    async fn until<T, F>(&self, deadline: Instant, attempt: impl Fn(Instant) -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, RedisError>>,
     {
         let mut cause = None;
         loop {
-            match timeout_at(self.try_until(deadline), attempt()).await {
+            let until = self.try_until(deadline);
+            match timeout_at(until, attempt(until)).await {
                 Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) if error.is_timeout() => self.link.doubt(),
                 Ok(Err(error)) if !may_pass(&error) => return Err(store_error(error)),
                 Ok(Err(error)) => cause = Some(store_error(error)),
                 // A cause that was seen tells more than the time that ran out on the way to seeing it again.
@@ -329,7 +329,7 @@ impl Cells for RedisCells {
         let call = Call::from(cmd("GETRANGE")).arg(marker).arg(0).arg(-1);
         // A store that is far away, and given its time, is not one that is down.
         let patience = PULSE_WAIT.max(self.budget / 2).min(self.budget);
-        match timeout(patience, self.link.send(To::Key(marker), &call)).await {
+        match timeout(patience, self.link.send(To::Key(marker), &call, Instant::now() + patience)).await {
             Ok(answer) => Ok(Some(read::<Bytes>(answer.map_err(store_error)?)?).filter(|value| !value.is_empty())),
             Err(_) => {
                 self.link.doubt();

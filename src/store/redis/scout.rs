@@ -26,7 +26,7 @@ impl Survey {
     async fn view(&mut self, nodes: &Nodes) -> Result<View, RedisError> {
         match self {
             // The name may lead elsewhere by now: a connection that was given up is made anew.
-            Self::Single(address) => nodes.at(address).map(View::of_one),
+            Self::Single(address) => Ok(View::of_one(nodes.at(address))),
             Self::Sentinel(sentinels) => sentinels.view(nodes).await,
             Self::Cluster(seeds) => seeds.view(nodes).await,
         }

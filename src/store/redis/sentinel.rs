@@ -28,7 +28,7 @@ impl Sentinels {
         let named = poll(self.addresses.iter().map(|sentinel| self.ask(sentinel))).await?;
         let mut cause = None;
         for address in named.into_iter().flatten() {
-            let node = nodes.at(&address)?;
+            let node = nodes.at(&address);
             match in_time(is_master(nodes, &node)).await {
                 Ok(true) => return Ok(View::of_one(node)),
                 Ok(false) => {
@@ -44,7 +44,7 @@ impl Sentinels {
     async fn ask(&self, sentinel: &Address) -> Result<Option<Address>, RedisError> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let named: Option<(String, u16)> = self.own.ask(&self.own.at(sentinel)?, &command).await?;
+        let named: Option<(String, u16)> = self.own.ask(&self.own.at(sentinel), &command).await?;
         Ok(named.map(|(host, port)| Address { host, port }))
     }
 
