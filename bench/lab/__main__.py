@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from . import compare, exercise, file, growth, memory, pace, smoke, start
+from . import compare, exercise, file, growth, layout, memory, pace, smoke, start
 from .proc import Trouble
 from .report import Report
 from .servers import Lab, open_lab
@@ -33,6 +33,7 @@ PARTS = {
         "compare": compare,
         "pace": pace,
         "growth": growth,
+        "layout": layout,
         "memory": memory,
         "start": start,
         "file": file,

@@ -113,6 +113,18 @@ def cpu_seconds(pid: int) -> float:
     return ticks / TICKS
 
 
+def thread_seconds(pid: int) -> dict[str, float]:
+    """What each thread of the process has used so far, by its name."""
+    used: dict[str, float] = {}
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name, nanoseconds = (thread / "comm").read_text().strip(), int((thread / "schedstat").read_text().split()[0])
+        except OSError:
+            continue
+        used[name] = used.get(name, 0.0) + nanoseconds / 1e9
+    return used
+
+
 def settle(pids: Iterable[int], patience: float = 10.0) -> None:
     """Waits until they do nothing: what is left of one run, closing connections or tidying a store, is not the next one's."""
     watched, end = list(pids), time.monotonic() + patience

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from types import ModuleType
 
-from . import compare, exercise, file, growth, memory, pace, start
+from . import compare, exercise, file, growth, layout, memory, pace, start
 from .report import Report
 from .servers import Lab
 from .table import progress
@@ -38,6 +38,7 @@ def run(lab: Lab, _asked: argparse.Namespace) -> Report:
         "compare": lambda scene: compare.run(scene, defaults(compare, "--seconds", "1", "--rounds", "1", "--connections", "8")),
         "pace": lambda scene: pace.run(scene, defaults(pace, "--seconds", "1", "--rounds", "1", "--connections", "8")),
         "growth": lambda scene: growth.grow(scene, list(growth.TABLES), SMALL, 0.3, 1),
+        "layout": lambda scene: layout.run(scene, defaults(layout, "--seconds", "0.5", "--rounds", "1", "--connections", "4")),
         "memory": lambda scene: memory.run(scene, defaults(memory, "--seconds", "1", "--busy", "100", "--idle", "100")),
         "start": lambda scene: start.run(scene, defaults(start, "--times", "2", "--keys", "500")),
         "file": lambda scene: file.run(scene, defaults(file, "--seconds", "0.5", "--rounds", "1")),

@@ -26,7 +26,7 @@ use crate::pipeline::bound::Bound;
 use crate::pipeline::flight::Flights;
 use crate::pipeline::intake::Buffered;
 use crate::pipeline::keyring::Keyring;
-use crate::pipeline::listener::{self, crowd::Crowd};
+use crate::pipeline::listener::{self, crowd::Crowd, spread::Share};
 use crate::pipeline::plan::Plan;
 use crate::pipeline::rate::FailurePaces;
 use crate::pipeline::route::Route;
@@ -155,7 +155,8 @@ impl App {
         let (lifecycle, source, reserve) = (shared.lifecycle.clone(), Arc::clone(&shared.source), Arc::clone(&shared.reserve));
         let (plan, telemetry, keyring) = (Arc::clone(&shared.plan), Arc::clone(&shared.telemetry), Arc::clone(&shared.keyring));
         let condition = Arc::clone(&shared.condition);
-        let workers = sockets.into_iter().enumerate().map(|(index, socket)| Worker::start(index, socket, shared.clone()));
+        let sockets = sockets.into_iter().zip(Share::among(config.workers)).enumerate();
+        let workers = sockets.map(|(index, (socket, share))| Worker::start(index, socket, share, shared.clone()));
         let workers = workers.collect::<Result<Vec<_>, _>>()?;
         let place = Place { listen, admin, started: Instant::now() };
         let admin_thread = admin_side(admin_socket, place, shared, exporter)?;

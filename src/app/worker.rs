@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{LAST_WORDS, Lifecycle, Shared, StartError, internal, on_own_runtime};
 use crate::pipeline::Pipeline;
-use crate::pipeline::listener;
+use crate::pipeline::listener::{self, spread::Share};
 use crate::pipeline::plan::{Door, Plan};
 use crate::pipeline::upstream::Upstreams;
 use crate::queue;
@@ -35,12 +35,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn start(index: usize, socket: StdListener, shared: Shared) -> Result<Self, StartError> {
+    pub(super) fn start(index: usize, socket: StdListener, share: Share, shared: Shared) -> Result<Self, StartError> {
         let upstreams = Arc::new(Upstreams::new().map_err(internal)?);
         let (successors, next) = mpsc::unbounded_channel();
         let thread = on_own_runtime(format!("hookonce-{index}"), move || async move {
             match prepare(socket, &shared, upstreams) {
-                Ok((listener, pipeline)) => serve(index, listener, pipeline, shared, next).await,
+                Ok((listener, pipeline)) => serve(index, listener, share, pipeline, shared, next).await,
                 Err(error) => tracing::error!(%error, "a worker could not start"),
             }
         })?;
@@ -73,6 +73,7 @@ fn prepare(socket: StdListener, shared: &Shared, upstreams: Arc<Upstreams>) -> R
 async fn serve(
     index: usize,
     listener: TcpListener,
+    share: Share,
     pipeline: Pipeline,
     shared: Shared,
     successors: mpsc::UnboundedReceiver<Successor>,
@@ -86,7 +87,7 @@ async fn serve(
     let everything = async {
         // One turn of the watch, which is short also where the store does not answer. Connections wait in their queue.
         looked.cancelled().await;
-        let serving = listener::serve(listener, door, shared.crowd, draining, closing.clone());
+        let serving = listener::serve(listener, share, door, shared.crowd, draining, closing.clone());
         tokio::join!(serving, office.run(successors));
         tasks.close();
         tasks.wait().await;

@@ -18,6 +18,22 @@ impl Bound {
         Self { taken: Arc::default(), max }
     }
 
+    /// One that only counts.
+    pub fn none() -> Self {
+        Self::new(usize::MAX)
+    }
+
+    /// How many there are.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// A place, whether or not all are taken.
+    pub fn place(&self) -> Place {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Place(Arc::clone(&self.taken))
+    }
+
     /// A place, unless all are taken.
     pub fn take(&self) -> Option<Place> {
         let place = Place(Arc::clone(&self.taken));

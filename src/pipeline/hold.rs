@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
 use crate::store::{Claim, Store, StoreError};
 use crate::telemetry::{StoreOp, Telemetry};
@@ -53,9 +53,11 @@ impl Tenure {
 
     /// Renews the lease until dropped, or until it is lost; then there is nothing left to do but to wait.
     async fn keep(&self, held: &impl Leased) -> ! {
+        let mut begun = self.until().checked_sub(self.lease).unwrap_or(self.since);
         loop {
-            sleep(self.lease / 3).await;
-            let asked = self.since.elapsed();
+            sleep_until(begun + self.lease / 3).await;
+            begun = Instant::now();
+            let asked = begun - self.since;
             // Calls as long as that are few: the others need not have room for a renewal.
             match Box::pin(held.renew()).await {
                 Ok(true) => self.ends.store(millis(asked + self.lease), Ordering::Relaxed),
@@ -127,7 +129,7 @@ fn millis(time: Duration) -> u64 {
 mod tests {
     use std::pin::pin;
 
-    use tokio::time::sleep_until;
+    use tokio::time::sleep;
 
     use super::*;
     use crate::config::Fingerprint;

@@ -47,6 +47,9 @@ impl Delivery {
 
 /// Memory that is taken on the word of a sender.
 const CAPACITY_MAX: usize = 64 << 10;
+/// Who has brought this much is believed what it has announced. To grow by and by would be to copy all that has come, megabytes
+/// at a time, while everybody else on this core waits.
+const BELIEVED_BYTES: usize = 1 << 20;
 
 /// How much of a refused body is still read, and for how long.
 const DISCARD_BYTES_MAX: usize = 32 << 20;
@@ -147,8 +150,8 @@ async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds, roo
         room.grow(first.len() as u64, first.len() as u64)?;
         return Ok(first);
     }
-    let capacity = usize::try_from(announced.unwrap_or(0)).unwrap_or(0).clamp(first.len(), CAPACITY_MAX.max(first.len()));
-    let mut whole = BytesMut::with_capacity(capacity);
+    let announced = usize::try_from(announced.unwrap_or(0)).unwrap_or(0);
+    let mut whole = BytesMut::with_capacity(announced.clamp(first.len(), CAPACITY_MAX.max(first.len())));
     let mut chunk = Some(first);
     while let Some(bytes) = chunk {
         let size = whole.len() as u64 + bytes.len() as u64;
@@ -156,6 +159,9 @@ async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds, roo
             return Err(Refusal::TooLarge);
         }
         room.grow(bytes.len() as u64, size)?;
+        if whole.len() >= BELIEVED_BYTES {
+            whole.reserve(announced.saturating_sub(whole.len()));
+        }
         whole.extend_from_slice(&bytes);
         chunk = haste.within(body.next_chunk(), size).await?;
     }

@@ -132,11 +132,13 @@ impl Pipeline {
             ClaimOutcome::Claimed { claim, earlier } => {
                 Failpoint::AfterClaim.reach().await;
                 let replayed = match keeper {
-                    Keeper::Store if event.signed.is_some() => Box::pin(self.guard(event, &claim)).await,
-                    Keeper::Store | Keeper::Process => Ok(None),
+                    Keeper::Store if event.signed.is_some() => {
+                        let guarded = Box::pin(self.guard(event, &claim)).await;
+                        audience.facts.store = asked.elapsed();
+                        guarded?
+                    }
+                    Keeper::Store | Keeper::Process => None,
                 };
-                audience.facts.store = asked.elapsed();
-                let replayed = replayed?;
                 if earlier == Earlier::None {
                     event.route.watch.claimed_first();
                 }

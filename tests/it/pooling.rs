@@ -36,6 +36,25 @@ async fn a_failing_consumers_connection_is_used_again() {
     assert!(proxy.stop().await);
 }
 
+/// By its addresses alone, one of four connections hardly ever has a runtime to itself.
+#[tokio::test]
+async fn a_few_connections_are_spread_over_the_runtimes() {
+    for _ in 0..4 {
+        let consumer = Consumer::answering(200).await;
+        let proxy = in_front_of(&consumer).top("workers = 4").start();
+        let mut kept = Vec::new();
+        for event in 0..4 {
+            let mut wire = stripe(&format!("e{event}")).begin(proxy.listen).await;
+            assert_eq!(wire.answer().await.outcome(), "forwarded");
+            kept.push(wire);
+        }
+        // Each runtime has its own connections to the consumer, and needs one for what comes one by one.
+        assert_eq!(consumer.connections(), 4);
+        drop(kept);
+        assert!(proxy.stop().await);
+    }
+}
+
 /// What is still to be written there is written by a task of its own, and the next event goes by another connection.
 #[tokio::test]
 async fn a_connection_that_was_answered_early_holds_up_nobody() {

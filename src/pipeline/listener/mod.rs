@@ -3,6 +3,7 @@
 mod connection;
 pub mod crowd;
 pub mod presence;
+pub mod spread;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
@@ -23,6 +24,7 @@ use crate::telemetry::{Limit, Outcome, Telemetry};
 use connection::{Ended, House, Server};
 use crowd::{Crowd, Line};
 use presence::{Patience, Presence};
+use spread::{Handed, Newcomer, Share};
 
 /// Connections the kernel holds for us while we are busy.
 const BACKLOG: i32 = 1024;
@@ -62,7 +64,14 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
 }
 
 /// Accepts connections until told to stop, then finishes those that are open.
-pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, draining: CancellationToken, stop: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    mut share: Share,
+    door: Arc<Door>,
+    crowd: Crowd,
+    draining: CancellationToken,
+    stop: CancellationToken,
+) {
     let telemetry = Arc::clone(&door.pipeline().telemetry);
     // What a connection is made by cannot change while the program runs, but for its certificate.
     let limits = door.pipeline().config().limits.clone();
@@ -71,7 +80,7 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
     // A token of this runtime's own: who asks it meets on no other core's lock.
     let house = House { server, door, draining: draining.child_token() };
     let (open, mut line) = (TaskTracker::new(), Line::default());
-    let admit = |line: &mut Line, stream: TcpStream, peer: SocketAddr| {
+    let admit = |line: &mut Line, Newcomer { stream, peer, place }: Newcomer| {
         let seat = match crowd.seat(peer.ip(), speaks_for_many(&house, peer), || line.show_one_out()) {
             Ok(seat) => seat,
             Err(limit) => return refuse(&stream, limit, &house, &telemetry),
@@ -83,26 +92,34 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
             if let Err(ended) = house.serve(stream, peer, presence).await {
                 note(&ended, peer, &telemetry);
             }
-            drop(seat);
+            drop((seat, place));
         });
     };
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => admit(&mut line, stream, peer),
+            accepted = listener.accept() => match accepted.and_then(|(stream, peer)| share.take(stream, peer)) {
+                Ok(newcomer) => newcomer.into_iter().for_each(|newcomer| admit(&mut line, newcomer)),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    unaccepted(&error);
                     if is_out_of_files(&error) {
                         let _ = (0..MAKE_ROOM).all(|_| line.show_one_out());
                     }
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
+            Some(handed) = share.handed() => match handed.arrive() {
+                Ok(newcomer) => admit(&mut line, newcomer),
+                Err(error) => unaccepted(&error),
+            },
         }
     }
-    for (stream, peer) in backlog(listener) {
-        admit(&mut line, stream, peer);
+    let last = backlog(listener).into_iter().map(|(stream, peer)| share.keep(stream, peer)).collect::<Vec<_>>();
+    for newcomer in last.into_iter().chain(share.close().map(Handed::arrive)) {
+        match newcomer {
+            Ok(newcomer) => admit(&mut line, newcomer),
+            Err(error) => unaccepted(&error),
+        }
     }
     open.close();
     if timeout(LAST_WORD, open.wait()).await.is_err() {
@@ -112,27 +129,26 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, crowd: Crowd, drainin
 }
 
 /// Closes the socket, and gives the connections that the kernel had taken for us by then: their senders believe in them.
-fn backlog(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+fn backlog(listener: TcpListener) -> Vec<(StdStream, SocketAddr)> {
     let mut taken = Vec::new();
     let Ok(listener) = listener.into_std() else { return taken };
     // No more than fitted in: whoever keeps connecting must not keep the door open.
     for _ in 0..BACKLOG {
-        match listener.accept().and_then(|(stream, peer)| Ok((of_runtime(stream)?, peer))) {
+        match listener.accept() {
             Ok(accepted) => taken.push(accepted),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) => tracing::warn!(%error, "a connection could not be accepted"),
+            Err(error) => unaccepted(&error),
         }
     }
     taken
 }
 
-fn is_out_of_files(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+fn unaccepted(error: &io::Error) {
+    tracing::warn!(%error, "a connection could not be accepted");
 }
 
-fn of_runtime(stream: StdStream) -> io::Result<TcpStream> {
-    stream.set_nonblocking(true)?;
-    TcpStream::from_std(stream)
+fn is_out_of_files(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Whether somebody has named the peer as a proxy: it brings the connections of many.

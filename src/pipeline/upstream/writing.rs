@@ -17,6 +17,10 @@ use super::fault::Fault;
 use super::head;
 use crate::pipeline::body::Outgoing;
 
+/// So much is written before others on this core have their turn: the kernel takes megabytes at once from whom it can, and a
+/// consumer that reads as fast would be written to without end.
+const TURN_BYTES: usize = 512 * 1024;
+
 /// A head or the line before a chunk, what follows it, and the end of its line: one write for all of it.
 type Pending = Chain<Cursor<Vec<u8>>, Chain<Bytes, &'static [u8]>>;
 
@@ -63,15 +67,22 @@ impl Writing {
         self.has_begun
     }
 
-    /// Writes what can be written; ready once all of it is.
+    /// Writes what can be written; ready once all of it is. Of what is long it writes a part, and asks to be called again.
     pub fn poll(&mut self, stream: &mut (impl AsyncWrite + Unpin), cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        let mut turn = TURN_BYTES;
         loop {
             while self.pending.has_remaining() {
-                let written = ready!(poll_write_buf(Pin::new(&mut *stream), cx, &mut self.pending)).map_err(Fault::Io)?;
+                let mut part = (&mut self.pending).take(turn);
+                let written = ready!(poll_write_buf(Pin::new(&mut *stream), cx, &mut part)).map_err(Fault::Io)?;
                 if written == 0 {
                     return Poll::Ready(Err(Fault::Io(io::ErrorKind::WriteZero.into())));
                 }
                 self.has_begun = true;
+                turn -= written;
+                if turn == 0 {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
             let Some(source) = &mut self.source else { break };
             match source.poll_data(cx)? {
@@ -154,6 +165,44 @@ mod tests {
         frame(&mut parts, length);
         let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
         parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
+    }
+
+    /// Takes everything at once.
+    struct Greedy(usize);
+
+    impl AsyncWrite for Greedy {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.0 += bytes.len();
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_body_is_written_in_turns() {
+        let (parts, ()) = Request::builder().method("POST").body(()).unwrap().into_parts();
+        let body = Bytes::from(vec![b'x'; 3 * TURN_BYTES]);
+        let mut writing = Writing::of(parts.into(), &[], Outgoing::Whole(body));
+        let (mut stream, mut turns) = (Greedy(0), Vec::new());
+        // Without a wake in each turn, this would wait for ever.
+        std::future::poll_fn(|cx| {
+            let before = stream.0;
+            let polled = writing.poll(&mut stream, cx);
+            turns.push(stream.0 - before);
+            polled
+        })
+        .await
+        .unwrap();
+        let (rest, whole) = turns.split_last().unwrap();
+        assert_eq!(whole, [TURN_BYTES; 3]);
+        assert!((1..TURN_BYTES).contains(rest), "the head, and nothing else, is left for the last one: {rest}");
     }
 
     #[test]

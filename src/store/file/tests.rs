@@ -57,6 +57,18 @@ async fn ended_cells_are_swept_from_disk() {
     cells.close().await.unwrap();
 }
 
+/// It has no index entry any more that could be moved on, whatever is still known of it.
+#[tokio::test]
+async fn a_cell_that_comes_again_after_it_was_swept_is_swept_again() {
+    let (_directory, cells) = open();
+    for _ in 0..2 {
+        cells.put_new("brief", "x".into(), Duration::from_millis(50)).await.unwrap();
+        assert_eq!(stored(&cells).await, (1, 1));
+        eventually_stored(&cells, (0, 0)).await;
+    }
+    cells.close().await.unwrap();
+}
+
 /// The note is of one run, and whoever opens the engine begins another, also where nothing could be looked at before that.
 #[test]
 fn an_engine_that_is_open_has_no_checkpoint_of_another_run() {

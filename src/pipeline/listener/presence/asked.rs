@@ -127,7 +127,10 @@ impl Body for Taken {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.body).poll_frame(cx);
-        this.note(frame.is_pending());
+        // What was the last of it is noted when it is dropped, which is next.
+        if !this.body.is_end_stream() {
+            this.note(frame.is_pending());
+        }
         frame
     }
 
