@@ -3,6 +3,8 @@
   nginx-plain   passes on and does nothing else: what forwarding costs
   nginx-lua     verifies through OpenSSL, and takes the id with one SET NX EX
   express       the same in Node, as most would write it
+  floor         what hookonce does to sockets, Redis and bodies, and nothing else: no limit, lease, second try, log or metric. Nothing
+                that verifies and dedupes costs less, so it tells what is left to gain
 
 Servers take turns, round by round, so that what else the machine does falls on all alike; figures are medians of the rounds.
 CPU a request is what counts: it is the server's own, whatever the load and the consumer take. The last column is how much
@@ -24,7 +26,7 @@ from .servers import Lab, Server, Setup
 from .table import Cell, Promise, progress, show
 
 MODES = ("unique", "dup", "mix", "forged")
-PEERS = ("nginx-plain", "nginx-lua", "express")
+PEERS = ("nginx-plain", "nginx-lua", "express", "floor")
 # What a peer must cost of what hookonce costs, at least.
 PROMISED = {
     ("nginx-plain", "unique"): 1.0,

@@ -236,4 +236,7 @@ def peer(lab: Lab, name: str, consumer_port: int, redis_port: int) -> Server | N
             return nginx(lab, name, consumer_port, redis_port)
         case "express":
             return express(lab, consumer_port, redis_port)
-    raise Trouble(f"there is no peer {name!r}: nginx-plain, nginx-lua, express")
+        case "floor":
+            ports = ["--consumer", f"127.0.0.1:{consumer_port}", "--redis", f"127.0.0.1:{redis_port}"]
+            return _listening(lab, "floor", [lab.load, "floor", *ports, "--secret", SECRET])
+    raise Trouble(f"there is no peer {name!r}: nginx-plain, nginx-lua, express, floor")

@@ -6,6 +6,7 @@ mod consumer;
 mod delivery;
 mod desk;
 mod figures;
+mod floor;
 mod hold;
 mod options;
 mod pace;
@@ -46,7 +47,10 @@ hookonce-load relay --to ADDRESS --delay 1ms
     Says where it listens, and passes on what comes, half the delay later in each direction: a round trip takes that much longer.
 
 hookonce-load consumer --delay 100ms
-    Says where it listens, and answers 200 that much later.";
+    Says where it listens, and answers 200 that much later.
+
+hookonce-load floor --consumer ADDRESS --redis ADDRESS --secret SECRET
+    Says where it listens, and is the least that a proxy for deliveries could be: what is not a socket or a hash is left out.";
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -73,6 +77,7 @@ fn run(command: &str, words: impl Iterator<Item = String>) -> Result<(), Trouble
         "hold" => hold::run(&local, &runtime, &options),
         "relay" => local.block_on(&runtime, relay::run(&options)),
         "consumer" => local.block_on(&runtime, consumer::run(&options)),
+        "floor" => floor::run(&options),
         _ => Err("no such command; try --help".into()),
     }
 }
