@@ -47,9 +47,9 @@ impl Delivery {
 
 /// Memory that is taken on the word of a sender.
 const CAPACITY_MAX: usize = 64 << 10;
-/// Who has brought this much is believed what it has announced. To grow by and by would be to copy all that has come, megabytes
-/// at a time, while everybody else on this core waits.
-const BELIEVED_BYTES: usize = 1 << 20;
+/// By how many times of what has come a body's room grows, as far as more was announced. Twice would be to copy it more often, megabytes
+/// at a time, while everybody else on this core waits; as much as was announced, to take a sender at its word.
+const GROWTH: usize = 4;
 
 /// How much of a refused body is still read, and for how long.
 const DISCARD_BYTES_MAX: usize = 32 << 20;
@@ -159,8 +159,8 @@ async fn collect(mut body: Inbound, announced: Option<u64>, bounds: &Bounds, roo
             return Err(Refusal::TooLarge);
         }
         room.grow(bytes.len() as u64, size)?;
-        if whole.len() >= BELIEVED_BYTES {
-            whole.reserve(announced.saturating_sub(whole.len()));
+        if whole.capacity() - whole.len() < bytes.len() {
+            whole.reserve(announced.saturating_sub(whole.len()).min(GROWTH * whole.len()).max(bytes.len()));
         }
         whole.extend_from_slice(&bytes);
         chunk = haste.within(body.next_chunk(), size).await?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -115,7 +115,7 @@ pub async fn serve(
         }
     }
     let last = backlog(listener).into_iter().map(|(stream, peer)| share.keep(stream, peer)).collect::<Vec<_>>();
-    for newcomer in last.into_iter().chain(share.close().map(Handed::arrive)) {
+    for newcomer in last.into_iter().chain(share.close().await.into_iter().map(Handed::arrive)) {
         match newcomer {
             Ok(newcomer) => admit(&mut line, newcomer),
             Err(error) => unaccepted(&error),
@@ -177,6 +177,7 @@ fn refuse(stream: &TcpStream, limit: Limit, house: &House, telemetry: &Telemetry
             Outcome::Limited.as_str(),
             body.len()
         );
-        let _ = stream.try_write(word.as_bytes());
+        // Without asking the runtime, which has not looked yet at one that was handed on.
+        let _ = SockRef::from(stream).send(word.as_bytes());
     }
 }

@@ -54,12 +54,13 @@ impl Share {
     /// Takes in a connection that was accepted here, or hands it on to whoever has fewest.
     pub fn take(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<Option<Newcomer>> {
         let own = &self.desks[self.own].connections;
-        let fewest = self.desks.iter().min_by_key(|desk| desk.connections.taken());
+        // Who takes none any more has stopped a moment before us, or could not start.
+        let others = self.desks.iter().filter(|desk| !desk.handed.is_closed());
+        let fewest = others.min_by_key(|desk| desk.connections.taken());
         let Some(fewest) = fewest.filter(|fewest| is_too_many(own.taken(), fewest.connections.taken())) else {
             return Ok(Some(Newcomer { stream, peer, place: own.place() }));
         };
         let handed = Handed { stream: stream.into_std()?, peer, place: fewest.connections.place() };
-        // Who takes none any more has stopped a moment before us, or could not start.
         fewest.handed.send(handed).err().map(|back| self.keep(back.0.stream, peer)).transpose()
     }
 
@@ -73,10 +74,14 @@ impl Share {
         self.handed.recv().await
     }
 
-    /// Those that were handed on before. From now on nobody does.
-    pub fn close(mut self) -> impl Iterator<Item = Handed> {
+    /// Those that were handed on before, or are about to be. From now on nobody begins to.
+    pub async fn close(mut self) -> Vec<Handed> {
         self.handed.close();
-        std::iter::from_fn(move || self.handed.try_recv().ok())
+        let mut last = Vec::new();
+        while let Some(handed) = self.handed.recv().await {
+            last.push(handed);
+        }
+        last
     }
 }
 
@@ -127,7 +132,7 @@ mod tests {
         let kept = come_to(&shares[0], 9).await;
         assert_eq!((taken(&shares[0]), kept.len()), (vec![3; 3], 3));
         for share in shares.drain(1..) {
-            assert_eq!(share.close().filter_map(|handed| handed.arrive().ok()).count(), 3);
+            assert_eq!(share.close().await.into_iter().filter_map(|handed| handed.arrive().ok()).count(), 3);
         }
         assert_eq!(taken(&shares[0]), [3, 0, 0], "they have ended there");
     }
@@ -141,7 +146,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_takes_none_any_more_is_handed_none() {
         let mut shares = Share::among(2);
-        assert_eq!(shares.remove(1).close().count(), 0);
+        assert_eq!(shares.remove(1).close().await.len(), 0);
         let kept = come_to(&shares[0], 2).await;
         assert_eq!((kept.len(), taken(&shares[0])), (2, vec![2, 0]));
     }
@@ -152,7 +157,7 @@ mod tests {
         let kept = come_to(&shares[0], 4).await;
         let mut other = shares.remove(1);
         let first = other.handed().await.unwrap().arrive().unwrap();
-        assert_eq!((kept.len(), other.close().count()), (2, 1));
+        assert_eq!((kept.len(), other.close().await.len()), (2, 1));
         assert_eq!(taken(&shares[0]), [2, 1]);
         drop(first);
     }

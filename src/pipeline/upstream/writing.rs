@@ -1,7 +1,7 @@
 //! A request on its way out: what of it is still to be written.
 
 use std::io::{self, Cursor};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::buf::Chain;
@@ -11,6 +11,7 @@ use http::{HeaderName, HeaderValue, Method, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::io::AsyncWrite;
+use tokio::task::yield_now;
 use tokio_util::io::poll_write_buf;
 
 use super::fault::Fault;
@@ -80,7 +81,8 @@ impl Writing {
                 self.has_begun = true;
                 turn -= written;
                 if turn == 0 {
-                    cx.waker().wake_by_ref();
+                    // Called again once sockets were looked at: a wake alone would only let in who is ready already.
+                    let _ = pin!(yield_now()).poll(cx);
                     return Poll::Pending;
                 }
             }

@@ -123,7 +123,7 @@ impl RedisCells {
         // The usual call has one server to go to, which answers. Whatever else may happen takes the long way, which is boxed:
         // every future of a delivery would otherwise have room for it, and be moved with it.
         if let Some(node) = self.link.at_hand(to) {
-            match call.send(&node.wire, false, deadline - self.budget / 2).await {
+            match call.send(&node.wire, false, self.try_until(deadline)).await {
                 Ok(value) => return read(value),
                 Err(error) => self.link.heed(&node, error).map_or(Ok(()), Err).map_err(store_error)?,
             }

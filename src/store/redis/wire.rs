@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::mem::{replace, swap};
+use std::mem::{replace, swap, take};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -26,6 +26,9 @@ use crate::config::Address;
 
 /// Calls that may wait for one server. With more, it is no longer asked: it does not answer, or not soon enough.
 const UNANSWERED_MAX: usize = 4096;
+/// What may wait to be written, beside what is being written. A server that does not read must not hold what its callers have
+/// given up long ago.
+const UNWRITTEN_BYTES_MAX: usize = 32 << 20;
 /// What a read has room for: the answers to a few dozen calls.
 const READ_BYTES: usize = 8 * 1024;
 /// What is kept for the next calls. A letter needs more, and gives it back.
@@ -106,7 +109,7 @@ impl Post {
     fn leave(&self, command: &Cmd, asking: bool, until: Instant) -> Option<Result<oneshot::Receiver<Answer>, RedisError>> {
         let mut state = self.state();
         let State::Up(traffic) = &mut *state else { return None };
-        if traffic.unanswered.len() >= UNANSWERED_MAX {
+        if traffic.unanswered.len() >= UNANSWERED_MAX || traffic.output.len() >= UNWRITTEN_BYTES_MAX {
             return Some(Err(RedisError::from((ErrorKind::Io, "too many calls wait for an answer"))));
         }
         let is_first = traffic.output.is_empty();
@@ -133,13 +136,20 @@ impl Post {
     /// Waits until there is a connection; makes it where nobody does.
     async fn connected(self: &Arc<Self>, until: Instant) -> Result<(), RedisError> {
         let (up, is_up) = oneshot::channel();
-        match &mut *self.state() {
+        let is_first = match &mut *self.state() {
             State::Up(_) => return Ok(()),
-            State::Dialing(waiting) => waiting.push(up),
+            State::Dialing(waiting) => {
+                waiting.push(up);
+                false
+            }
             state @ State::Down => {
                 *state = State::Dialing(vec![up]);
-                tokio::spawn(drive(Watch(Arc::clone(self))));
+                true
             }
+        };
+        // A runtime that ends drops the task on the spot, which takes the lock.
+        if is_first {
+            tokio::spawn(drive(Watch(Arc::clone(self))));
         }
         match timeout_at(until, is_up).await {
             Ok(made) => made.map_err(|_| broken())?,
@@ -147,11 +157,15 @@ impl Post {
         }
     }
 
-    /// Calls may come.
-    fn open(&self) {
-        if let State::Dialing(waiting) = replace(&mut *self.state(), State::Up(Traffic::default())) {
-            waiting.into_iter().for_each(|up| drop(up.send(Ok(()))));
-        }
+    /// Calls may come, unless it was dropped meanwhile.
+    fn open(&self) -> bool {
+        let mut state = self.state();
+        let State::Dialing(waiting) = &mut *state else { return false };
+        let waiting = take(waiting);
+        *state = State::Up(Traffic::default());
+        drop(state);
+        waiting.into_iter().for_each(|up| drop(up.send(Ok(()))));
+        true
     }
 
     /// There is no connection any more, or there was none to be had.
@@ -183,8 +197,8 @@ impl Drop for Watch {
 async fn drive(watch: Watch) {
     let post = &watch.0;
     let why = match post.dialer.dial(&post.address, &post.roll).await {
+        Ok(_) if !post.open() => return,
         Ok(stream) => {
-            post.open();
             let mut driver = pin!(Driver::new(post, stream));
             poll_fn(|cx| driver.as_mut().poll(cx)).await
         }
@@ -260,7 +274,12 @@ impl<'a> Driver<'a> {
             match poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.input) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(0)) => return Err(broken()),
-                Poll::Ready(Ok(_)) => self.hand_out()?,
+                Poll::Ready(Ok(_)) => {
+                    self.hand_out()?;
+                    if self.input.is_empty() && self.input.capacity() > KEPT_BYTES {
+                        self.input = BytesMut::new();
+                    }
+                }
                 Poll::Ready(Err(error)) => return Err(error.into()),
             }
         }
