@@ -15,6 +15,7 @@ use super::framing::Framing;
 /// As many as hyper reads from senders.
 const HEADERS_MAX: usize = 100;
 
+/// Nobody's body is longer, and what has come of it already can still be added.
 const LENGTH_MAX: u64 = u64::MAX / 2;
 
 /// The head of an answer.
@@ -97,7 +98,7 @@ fn framing(status: StatusCode, version: Version, headers: &HeaderMap, method: &M
     if lengths.all(|other| digits(other) == Some(length)) { Ok(Framing::Sized(length)) } else { Err(Fault::Length) }
 }
 
-/// A number in digits alone; no sign, which `parse` would take. Nobody's body is longer than what can still be added to.
+/// A number in digits alone; no sign, which `parse` would take.
 fn digits(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let is_plain = text.iter().all(u8::is_ascii_digit);

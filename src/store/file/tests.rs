@@ -57,7 +57,7 @@ async fn ended_cells_are_swept_from_disk() {
     cells.close().await.unwrap();
 }
 
-/// It has no index entry any more that could be moved on, whatever is still known of it.
+/// It has no index entry any more that could be moved on.
 #[tokio::test]
 async fn a_cell_that_comes_again_after_it_was_swept_is_swept_again() {
     let (_directory, cells) = open();
